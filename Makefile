@@ -48,10 +48,12 @@ bench: $(VENV)/.dev $(VENV)/.built ## benchmarks beside their peers
 	@$(BIN)/python benchmarks/qlib_provider.py
 	@$(BIN)/python benchmarks/orders.py
 	@$(BIN)/python benchmarks/training.py
+	@$(BIN)/python benchmarks/policy.py
 	@$(BIN)/python benchmarks/optima.py
 	@$(BIN)/python benchmarks/planted_signal.py
 	@$(BIN)/python benchmarks/evaluation_statistics.py
 	@$(BIN)/python benchmarks/live.py
+	@$(BIN)/python benchmarks/live_faults.py
 
 nightly: $(VENV)/.dev $(VENV)/.built ## the long runs, and a random search for counterexamples
 	@echo "==> Rust property tests, searching with PROPTEST_RNG_SEED=$(SEARCH_SEED)"

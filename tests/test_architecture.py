@@ -16,6 +16,7 @@ FLOW = [
     "envs",
     "vector",
     "compose",
+    "policy",
     "training",
     "evaluation",
     "experiment",

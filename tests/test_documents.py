@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import subprocess
 import sys
@@ -86,3 +87,44 @@ def test_the_readme_is_short_and_begins_with_a_loop() -> None:
 
     assert len(lines) < 150
     assert any("env.step(" in line for line in lines[:45])
+
+
+def test_accounting_explains_every_entry_of_an_info() -> None:
+    import sekai
+
+    text = (ROOT / "docs" / "accounting.md").read_text(encoding="utf-8")
+    table = text.partition("## Entries of info")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.+`) \| .+ \|$", table, re.MULTILINE)
+    explained = [name for row in rows for name in re.findall(r"`(\w+)`", row.partition(" | ")[0])]
+
+    info = sekai.make("Portfolio-v0").reset(seed=0).info
+    assert sorted(explained) == sorted(info)
+
+
+def test_experiments_of_documents_name_keys_that_there_are() -> None:
+    from sekai.config.toml_file import load_toml
+    from sekai.data import Options
+    from sekai.experiment.experiment import DataSection, EvaluateSection, RunSection
+    from sekai.training import PPOSettings
+
+    known = {
+        "run": names_of(RunSection),
+        "data": names_of(DataSection) | names_of(Options),
+        "train": names_of(PPOSettings) | {"algorithm", "steps"},
+        "evaluate": names_of(EvaluateSection),
+    }
+    blocks = [
+        load_toml(block)
+        for page in DOCUMENTS
+        for block in re.findall(
+            r"^```toml\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+        )
+    ]
+    assert len(blocks) > 3
+    for block in blocks:
+        for section in known.keys() & block.keys():
+            assert set(block[section]) <= known[section], section
+
+
+def names_of(config: type) -> set[str]:
+    return {field.name for field in dataclasses.fields(config)}

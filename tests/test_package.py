@@ -44,7 +44,7 @@ NAMES = {
 FRAMEWORK = ["backend", "compat", "core", "error", "registry", "rendering", "spaces", "stats"]
 FRAMEWORK += ["utils", "vector", "wrappers"]
 STAGES = ["cli", "compose", "config", "data", "envs", "evaluation", "experiment", "live"]
-STAGES += ["market", "training"]
+STAGES += ["market", "policy", "training"]
 
 PATHS = [
     "sekai.core.multi_agent:MultiAgentEnv",

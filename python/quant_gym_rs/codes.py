@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["Operation", "SelfTrade", "Side", "Status", "TimeInForce"]
-
 
 class Side(IntEnum):
     """Side of an order: buy or sell."""

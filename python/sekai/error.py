@@ -165,10 +165,10 @@ class MissingExtraError(SekaiError, ImportError):
 
     @classmethod
     def of(cls, package: str, extra: str, purpose: str) -> MissingExtraError:
-        """Return the error for a missing `package`, naming the `extra` that installs it."""
+        """Return the error for a missing `package`, naming the `extra` that installs it, if any."""
+        source = f"'.[{extra}]'" if extra else package
         return cls(
-            f"{purpose} needs the package {package!r}, which is not installed: "
-            f"pip install '.[{extra}]'"
+            f"{purpose} needs the package {package!r}, which is not installed: pip install {source}"
         )
 
 

@@ -7,7 +7,8 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ import pytest
 from sekai.cli.command import main
 
 ROOT = Path(__file__).parent.parent.parent
+
+LONGEST_SECONDS = 120.0
+"""A loaded machine may take a minute to import torch; a test has a time limit of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,21 @@ def begin(*arguments: str | os.PathLike[str], folder: Path) -> subprocess.Popen[
         words, cwd=folder, env=environment(), text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
+
+
+def until(
+    is_so: Callable[[], bool],
+    process: subprocess.Popen[str] | None = None,
+    seconds: float = LONGEST_SECONDS,
+) -> None:
+    """Wait until something holds; fail at once, with its output, if the process ends before."""
+    end = time.monotonic() + seconds
+    while not is_so():
+        if process is not None and process.poll() is not None and not is_so():
+            out, err = process.communicate()
+            raise AssertionError(f"the process ended with {process.returncode}: {out}{err}")
+        assert time.monotonic() < end, f"it never came about in {seconds:g} s"
+        time.sleep(0.02)
 
 
 def skip_evaluation(patch: pytest.MonkeyPatch) -> None:

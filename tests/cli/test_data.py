@@ -45,7 +45,7 @@ def test_inspect_tells_assets_rows_times_and_holes(tmp_path: Path) -> None:
     assert told.code == 0, told.err
     lines = told.out.splitlines()
     assert "30 rows, 2 assets, fields open, high, low, close, volume" in lines[0]
-    assert "a row every 1 days" in lines[1]
+    assert "a row every day" in lines[1]
     first, last = (str(time)[:10] for time in panel.times[[0, -1]])
     for asset, halted in (("X", "0"), ("Y", "2")):
         row = next(line.split() for line in lines if line.startswith(asset))
@@ -175,3 +175,38 @@ def test_columns_that_are_not_known_are_said_with_the_option_that_names_them(
 
     assert told.code == 1
     assert "`-o time=NAME`" in told.out + told.err
+
+
+def test_a_folder_without_a_format_is_told_the_formats(bars: Path, tmp_path: Path) -> None:
+    told = call("data", "convert", bars, tmp_path / "folder", "-o", "timezone=UTC")
+
+    assert told.code == 2
+    assert "ends in .parquet" in told.err
+    assert "--to qlib" in told.err
+    assert "--to parquet-folder" in told.err
+    assert not (tmp_path / "folder").exists()
+
+
+def test_a_delay_of_rows_stays_out_of_a_qlib_folder(bars: Path, tmp_path: Path) -> None:
+    words = ("-o", "timezone=UTC", "-o", "known_after=21h")
+
+    told = call("data", "convert", bars, tmp_path / "days", "--to", "qlib", *words)
+
+    assert told.code == 0, told.err
+    calendar = (tmp_path / "days" / "calendars" / "day.txt").read_text()
+    assert calendar.split() == ["2020-01-01", "2020-01-02", "2020-01-03"]
+
+
+def test_one_of_something_is_written_in_the_singular(bars: Path) -> None:
+    told = call("data", "inspect", bars, "-o", "timezone=UTC", "-o", 'assets=["A"]')
+
+    assert "3 rows, 1 asset, fields close" in told.out
+
+
+def test_another_frequency_of_a_qlib_folder_is_named_with_its_option(tmp_path: Path) -> None:
+    simulate_gbm(2, rows=30, frequency="1min").to_qlib(tmp_path / "minutes")
+
+    told = call("data", "inspect", tmp_path / "minutes")
+
+    assert told.code == 1
+    assert "no data of frequency 'day'; expected freq='1min'" in told.err

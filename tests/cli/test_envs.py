@@ -72,7 +72,7 @@ def test_info_tells_the_task_its_options_and_its_baselines() -> None:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", ["ppo", "A2C", "ddpg", "sac", "maddpg", "qmix"])
+@pytest.mark.parametrize("name", ["ppo", "A2C", "ddpg", "td3", "sac", "dqn", "maddpg", "qmix"])
 def test_info_lists_every_setting_of_an_algorithm(name: str) -> None:
     import sekai.training
 
@@ -154,3 +154,12 @@ def test_a_module_that_is_not_there_is_said_with_where_it_was_looked_for() -> No
 
     assert told.code == 2
     assert str(Path.cwd()) in told.err.replace("\n", "")
+
+
+def test_info_spells_out_the_types_of_options() -> None:
+    told = call("info", "Portfolio-v0").out
+
+    assert "float | Mapping[str, float]" in told
+    assert "float | tuple[float, float]" in told
+    assert "AssetRate" not in told
+    assert "Bounds |" not in told

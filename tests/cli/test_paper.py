@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
-import time
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from sekai.data import simulate_gbm
 from sekai.error import BrokerError
 from sekai.live import SessionFolder, read_journal, read_status
-from tests.cli.commands import begin, call
+from tests.cli.commands import LONGEST_SECONDS, begin, call, until
 
 START = str(simulate_gbm(assets=3, rows=700, seed=1).times[0])[:10]
 """First day of the data of the run: longer data that begins then continues it."""
@@ -232,7 +233,20 @@ def test_what_cannot_be_done_is_said(runs: Path, arguments: list[str], words: st
             'kind = "recorded"\npath = "feed.toml"\nseconds = 60\nwait_seconds = 2\n',
             "wait_seconds needs rows of candles",
         ),
-        ('kind = "websocket"\n', "needs url, or url_variable"),
+        ('kind = "websocket"\n', "needs url: text, or { env"),
+        (
+            'kind = "websocket"\nurl = "wss://host/ws?token=abcdef123456"\n',
+            'feed.toml: url holds a secret; expected url = { env = "NAME" }',
+        ),
+        (
+            'kind = "websocket"\nurl = { env = "NO_SUCH_VARIABLE" }\n',
+            "environment variable NO_SUCH_VARIABLE is not set",
+        ),
+        (
+            'kind = "websocket"\nurl = "ws://x"\n[headers]\nX-MBX-APIKEY = "abcdef123456"\n',
+            "header X-MBX-APIKEY is a secret; expected X-MBX-APIKEY = { env",
+        ),
+        ('kind = "websocket"\nurl = { file = "x" }\n', "url must be text or { env"),
         ('kind = "websocket"\nurl = "ws://x"\ndecoder = "morse"\n', "got 'morse'"),
     ],
 )
@@ -244,6 +258,7 @@ def test_a_wrong_feed_file_is_pointed_at(runs: Path, tmp_path: Path, text: str, 
 
     assert found.code == 2
     assert words in found.err
+    assert "abcdef123456" not in found.err
 
 
 def test_unknown_limits_are_named(runs: Path, tmp_path: Path) -> None:
@@ -257,13 +272,16 @@ def test_unknown_limits_are_named(runs: Path, tmp_path: Path) -> None:
     assert not (runs / "small" / "live").exists()
 
 
+@pytest.mark.timeout(240)
 def test_an_interrupt_stops_after_the_row_and_leaves_a_session_to_go_on_with(runs: Path) -> None:
     process = begin("paper", "small", "--runs", runs, "--speed", "1e6", folder=runs.parent)
-    folder = SessionFolder(_first_session(runs))
-    _until(lambda: folder.journal.exists() and folder.journal.stat().st_size > 20_000)
+    live = runs / "small" / "live"
+    until(lambda: any(live.glob("*/journal.jsonl")), process)
+    (folder,) = sessions(runs)
+    until(lambda: folder.journal.stat().st_size > 20_000, process)
 
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=40)
+    out, err = process.communicate(timeout=LONGEST_SECONDS)
 
     assert process.returncode == 130, err
     assert "stopping after this row" in err
@@ -283,14 +301,29 @@ def test_the_kill_file_stops_trading_and_the_exit_code_says_so(runs: Path) -> No
     assert read_status(folder.status).orders_sent == 0
 
 
-def _first_session(runs: Path) -> Path:
-    _until(lambda: (runs / "small" / "live").is_dir() and any((runs / "small" / "live").iterdir()))
-    return next((runs / "small" / "live").iterdir())
+WITHOUT_TORCH = """
+import sys
+sys.modules["torch"] = None
+from sekai.cli.command import main
+sys.argv = ["sekai", *sys.argv[1:]]
+try:
+    main()
+finally:
+    # Not `ru_maxrss`, which begins with that of the process that started this one.
+    status = open("/proc/self/status").read() if sys.platform == "linux" else "VmHWM: 0 kB"
+    peak = int(status.partition("VmHWM:")[2].split()[0]) // 1024
+    print(f"torch is {sys.modules['torch']}, {peak} MB", file=sys.stderr)
+"""
 
 
-def _until(is_so: object, seconds: float = 45.0) -> None:
-    assert callable(is_so)
-    end = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < end, "it never came about"
-        time.sleep(0.02)
+def test_a_paper_session_needs_no_torch(runs: Path) -> None:
+    command = [sys.executable, "-c", WITHOUT_TORCH, "paper", "small", "--runs", str(runs)]
+    finished = subprocess.run(
+        [*command, "--bars", "10"], capture_output=True, text=True, check=False
+    )
+
+    assert finished.returncode == 0, finished.stderr
+    assert "10 of 10 rows replay to the same bytes" in finished.stdout
+    assert "torch is None" in finished.stderr
+    megabytes = int(finished.stderr.rpartition("torch is None, ")[2].split(" MB")[0])
+    assert megabytes < 300, "torch alone takes as much"

@@ -25,10 +25,10 @@ from tests.live.feeds.kline_server import KlineServer, serving
 ASSETS = ("A000", "A001", "A002")
 
 
-def minutes(rows: int, last: int) -> MarketData:
-    """Rows of a minute up to a time in seconds."""
+def panel(rows: int, last: int, seconds: int = 60) -> MarketData:
+    """Rows up to a time in seconds."""
     data = simulate_gbm(list(ASSETS), rows=rows, seed=3)
-    times = (last - 60 * np.arange(rows)[::-1]).astype("datetime64[s]")
+    times = (last - seconds * np.arange(rows)[::-1]).astype("datetime64[s]")
     return data.replace(times=times, frequency=None, values=np.round(data.values, 5))
 
 
@@ -57,22 +57,22 @@ def bar_times(folder: SessionFolder) -> list[int]:
 
 
 @contextmanager
-def trades_over_a_websocket(last: int) -> Iterator[str]:
-    """Serve three trades for each of the minutes after a time, to each who subscribes."""
+def trades_over_a_websocket() -> Iterator[str]:
+    """Serve ten trades a second of each asset, stamped with the current time."""
     ready, ends = threading.Event(), threading.Event()
     found: dict[str, int] = {}
 
     async def tell(socket: ServerConnection) -> None:
         await socket.recv()
-        for number in range(1, 400):
-            stamp = last * 1000 + 60_000 * (number - 1) // 4
+        for number in range(1, 1_000):
+            stamp = time.time_ns() // 1_000_000
             for asset in ASSETS:
                 frame = {
                     "e": "trade", "E": stamp, "s": asset, "t": number, "p": f"{100 + number % 7}",
                     "q": "1", "T": stamp, "m": False, "M": True,
                 }  # fmt: skip
                 await socket.send(json.dumps(frame))
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.1)
 
     async def run() -> None:
         async with serve(tell, "127.0.0.1", 0, compression=None) as server:
@@ -91,7 +91,7 @@ def trades_over_a_websocket(last: int) -> Iterator[str]:
 
 
 def test_rows_of_a_file_are_the_history(runs: Path, tmp_path: Path) -> None:
-    data = minutes(80, 1_700_000_040)
+    data = panel(80, 1_700_000_040)
     data.rows(0, 50).to_parquet(tmp_path / "recent.parquet")
     (tmp_path / "rows").mkdir()
     data.rows(50, 80).to_parquet(tmp_path / "rows" / "more.parquet")
@@ -111,25 +111,30 @@ def test_rows_of_a_file_are_the_history(runs: Path, tmp_path: Path) -> None:
 
 
 def test_klines_of_the_venue_are_the_history_of_its_trades(runs: Path, tmp_path: Path) -> None:
-    now = int(time.time()) // 60 * 60
-    with serving(KlineServer(minutes(90, now))) as url, trades_over_a_websocket(now) as socket:
+    candles = KlineServer(panel(120, int(time.time()) + 60, seconds=1))
+    with serving(candles) as url, trades_over_a_websocket() as socket:
         feed = feed_file(
             tmp_path, kind="websocket", url=socket, decoder="binance", streams=["trade"],
-            seconds=60, history={"url": url, "rows": 40},
+            seconds=1, history={"url": url, "rows": 40},
         )  # fmt: skip
 
         found = paper(runs, feed, "--bars", "5")
 
     assert found.code == 0, found.err
-    assert load_history(session(runs).history).times[-1] == np.datetime64(now, "s")
-    assert bar_times(session(runs)) == [(now + 60 * row) * 10**9 for row in range(1, 6)]
+    history = load_history(session(runs).history)
+    assert len(history) == 40
+    assert history == candles.data.between(history.times[0], history.times[-1])
+    last = int(history.calendar.nanoseconds[-1])
+    times = bar_times(session(runs))
+    assert last < times[0] <= last + 5 * 10**9
+    assert np.diff(times).tolist() == [10**9] * 4
 
 
 def test_a_cold_start_collects_rows_and_says_so(runs: Path, tmp_path: Path) -> None:
-    with trades_over_a_websocket(int(time.time()) // 60 * 60) as socket:
+    with trades_over_a_websocket() as socket:
         feed = feed_file(
             tmp_path, kind="websocket", url=socket, decoder="binance", streams=["trade"],
-            seconds=60, history={"cold_start": True},
+            seconds=1, history={"cold_start": True},
         )  # fmt: skip
 
         found = paper(runs, feed, "--bars", "3")
@@ -140,7 +145,7 @@ def test_a_cold_start_collects_rows_and_says_so(runs: Path, tmp_path: Path) -> N
     history = load_history(session(runs).history)
     assert len(history) == 3
     assert np.isfinite(Pipeline(["log_return"]).transform(history).values[-2:]).all()
-    assert bar_times(session(runs))[0] == int(history.calendar.nanoseconds[-1]) + 60 * 10**9
+    assert bar_times(session(runs))[0] == int(history.calendar.nanoseconds[-1]) + 10**9
     assert read_status(session(runs).status).bars == 3
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from sekai.cli.list_runs import headline_text
 from sekai.evaluation import load_evaluation
 from sekai.experiment.run_folder import RunFolder
-from sekai.training import TrainedPolicy, load_policy
+from sekai.policy import NativePolicy, load_policy
 from tests.cli.commands import Outcome, assert_same_agent, call, experiment
 
 
@@ -42,7 +43,7 @@ def test_a_run_trains_judges_and_reports(trained: tuple[Path, Outcome]) -> None:
     assert run.facts["steps"] == 64
     assert [row["steps"] for row in run.curve.rows()] == [32.0, 64.0]
     assert "</html>" in run.report.read_text(encoding="utf-8")
-    assert isinstance(load_policy(run.policy), TrainedPolicy)
+    assert isinstance(load_policy(run.policy), NativePolicy)
     judged = load_evaluation(run.evaluation)
     assert judged.seeds == [1_000_000, 1_000_001]
     assert len(judged.baselines) >= 3
@@ -350,6 +351,13 @@ def test_runs_are_listed_with_state_steps_and_headline(runs: Path) -> None:
     assert line.split()[:5] == ["small", "finished", "MarketMaking-v0", "ppo", "64/64"]
     judged = load_evaluation(runs / "small" / "evaluation.json")
     assert f"{judged.headline} " in line
+
+
+def test_invalid_results_are_marked_in_the_list() -> None:
+    headline = {"metric": "sharpe", "value": "1.5", "low": "0.5", "high": "2.5"}
+
+    assert headline_text(headline) == "sharpe 1.5 [0.5, 2.5]"
+    assert headline_text({**headline, "is_valid": False}) == "sharpe 1.5 [0.5, 2.5] (invalid)"
 
 
 def test_no_runs_are_no_error(tmp_path: Path) -> None:

@@ -234,6 +234,22 @@ def test_the_browser_is_given_a_ticket_and_not_the_token(
     assert printed[2] not in opened[0]
 
 
+def test_a_kill_is_printed_as_requested_until_it_is_obeyed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sekai.live.watch.server.Service.run", lambda service: None)
+    folder = SessionFolder(tmp_path / "demo" / "live" / "paper")
+    words = ("watch", "demo/live/paper", "--runs", tmp_path, "--port", "0")
+    put(folder, sample())
+    folder.kill.write_text("enough")
+    requested = call(*words)
+    put(folder, sample(state="killed", kill_requested="10:00", kill_obeyed="10:01"))
+    obeyed = call(*words)
+
+    assert "kill requested, NOT obeyed yet: enough" in requested.err
+    assert "kill requested at 10:00, obeyed at 10:01" in obeyed.err
+
+
 def test_without_its_extra_it_says_what_to_install(runs: Path) -> None:
     # In this order: what was imported once is there for the next.
     packages = ("plotly", "starlette", "prometheus_client", "uvicorn")

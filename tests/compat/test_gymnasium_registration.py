@@ -96,7 +96,7 @@ def test_record_video_writes_an_episode(tmp_path: Path) -> None:
     assert video.stat().st_size > 1_000
 
 
-@pytest.mark.parametrize("id", [id for id in SINGLE if id != "OrderExecution-v0"])
+@pytest.mark.parametrize("id", SINGLE)
 def test_gymnasium_makes_native_vector_envs(id: str) -> None:
     envs: Any = gymnasium.make_vec(f"sekai/{id}", num_envs=3)
     own = sekai.make_vec(id, 3)

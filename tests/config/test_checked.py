@@ -14,9 +14,10 @@ import pytest
 
 import sekai
 from quant_gym_rs._core import PortfolioBatch, TradingBatch
+from sekai.compose import SimulatedMinutes
 from sekai.config.checked import CheckedConfig
 from sekai.config.toml_file import ConfigError, ConfigSource
-from sekai.data import simulate_gbm
+from sekai.data import Policies, simulate_gbm
 from sekai.data.simulators.market import Disruptions
 from sekai.envs import Portfolio
 from sekai.envs.portfolio import config as portfolio_config
@@ -24,7 +25,7 @@ from sekai.envs.portfolio.panel import build_panel
 from sekai.envs.trading import REWARD_TERMS as TRADING_TERMS
 from sekai.error import UnknownOptionError
 from sekai.experiment.reading import read_experiment
-from sekai.live import LiveConfig, RiskLimits
+from sekai.live import FeedRules, LiveConfig, PaperFaults, RiskLimits
 from sekai.market import CashAccount, Constraints, Costs, Execution, MarginAccount, MarketConfig
 from sekai.storage.kinds import BUILT_IN
 from sekai.training import PPO, PolicySettings, PPOSettings, SACSettings
@@ -43,6 +44,10 @@ pytestmark = pytest.mark.timeout(300)  # torch takes long to import on a busy ma
         (MarketConfig, "symbls", "'symbols'"),
         (RiskLimits, "max_order_unit", "'max_order_units'"),
         (LiveConfig, "on_stp", "'on_stop'"),
+        (FeedRules, "stale_aftr", "'stale_after'"),
+        (PaperFaults, "rejct", "'reject'"),
+        (Policies, "mising", "'missing'"),
+        (SimulatedMinutes, "tick", "'ticks'"),
         (Disruptions, "halt_rte", "'halt_rate'"),
         (PPOSettings, "gama", "'gamma'"),
         (SACSettings, "lerning_rate", "'learning_rate'"),

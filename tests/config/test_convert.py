@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -7,7 +8,13 @@ from typing import Any, Literal
 
 import pytest
 
-from sekai.config.convert import ConversionError, build, convert, mentioned_key
+from sekai.config.convert import (
+    ConversionError,
+    build,
+    convert,
+    documented_fields,
+    mentioned_key,
+)
 from sekai.envs import PortfolioConfig
 from sekai.experiment import preparation  # noqa: F401 - registers the converter of durations
 from sekai.market import CashAccount, Costs, MarginAccount
@@ -101,3 +108,29 @@ def test_how_orders_are_sized_is_a_key_of_experiments() -> None:
     assert config.execution.sizing == "decision"
     with pytest.raises(ConversionError, match="sizing"):
         build(PortfolioConfig, {"execution": {"sizing": "never"}}, ("env",))
+
+
+def test_the_source_of_a_config_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, parse = documented_fields(Costs), ast.parse
+    parsed: list[str] = []
+
+    def counted(source: str) -> ast.Module:
+        parsed.append(source)
+        return parse(source)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ast, "parse", counted)
+        again = documented_fields(Costs)
+
+    assert parsed == []
+    assert again == first
+    assert all(field.text for field in first)
+
+
+def test_fields_of_a_class_in_a_function_are_documented() -> None:
+    @dataclass
+    class Local:
+        size: int = 1
+        """Lots."""
+
+    assert [field.text for field in documented_fields(Local)] == ["Lots."]

@@ -38,6 +38,7 @@ MODULES = (
     "sekai.live",
     "sekai.live.feeds",
     "sekai.market",
+    "sekai.policy",
     "sekai.registry",
     "sekai.rendering",
     "sekai.spaces",

@@ -134,6 +134,8 @@ def env_objects() -> Iterator[Any]:
 
 def test_representations_are_short_and_tables_are_html(tmp_path: Path) -> None:
     objects = [*data_objects(tmp_path), *market_objects(), *env_objects()]
+    unnamed = {type(shown).__name__ for shown in objects if " at 0x" in repr(shown)}
+    assert unnamed == set()
     for shown in objects:
         kind = type(shown).__name__
         if kind != "ResetResult":
@@ -164,6 +166,13 @@ def test_a_panel_names_its_size_dates_frequency_fields_and_missing_share() -> No
     )
     assert "no rows" in repr(SMALL.rows(0, 0))
     assert "<table>" in SMALL.rows(0, 0)._repr_html_()
+
+
+def test_problems_are_shown_as_their_report() -> None:
+    found = inspect(bars(300).assign(close=-1.0))
+
+    assert repr(found) == str(found)
+    assert "price" in repr(found)
 
 
 def test_prices_are_shown_with_the_decimals_that_they_have() -> None:

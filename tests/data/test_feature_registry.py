@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -96,7 +98,10 @@ def test_what_is_no_spec_is_shown_one(spec: str) -> None:
 
 
 def test_a_name_that_nobody_has_names_those_there_are() -> None:
-    with pytest.raises(KeyError, match=r"feature 'momentumm'; expected one of \['day_of_week'"):
+    with pytest.raises(
+        KeyError,
+        match=r"feature 'momentumm'; did you mean 'momentum'\? expected one of",
+    ):
         make_feature("momentumm(5)")
 
 
@@ -181,3 +186,30 @@ def test_what_computes_nothing_is_no_feature() -> None:
         as_feature(3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="lookback must be at least 1, got 0"):
         PanelFeature(lambda data: 0, lookback=0)
+
+
+def test_an_invalid_parameter_is_an_error_that_names_the_feature() -> None:
+    with pytest.raises(ValueError, match=r"'volatility\(x\)': rows must be an integer"):
+        make_feature("volatility(x)")
+    with pytest.raises(ValueError, match=r"'momentum\(0\)': rows must be an integer"):
+        make_feature("rank(momentum(0))")
+
+
+def test_the_table_of_the_document_has_every_feature_with_its_parameters() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    written = dict(re.findall(r"^\| `([a-z_]+(?:\(.*\))?)` \| (.+) \|$", text, re.MULTILINE))
+
+    known = {}
+    for name in feature_kinds():
+        kind = registry._KINDS[name]
+        parameters = ", ".join(
+            str(each).partition(":")[0]
+            if each.default is each.empty
+            else f"{each.name}={each.default}"
+            for each in kind.parameters.parameters.values()
+        )
+        meaning = (inspect.getdoc(kind.maker) or "").splitlines()[0]
+        known[f"{name}({parameters})" if parameters else name] = meaning
+    assert {
+        key: value for key, value in written.items() if key.partition("(")[0] in feature_kinds()
+    } == known

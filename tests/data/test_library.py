@@ -209,7 +209,7 @@ def test_rows_that_cannot_be_are_refused_before_there_is_data(spec: str) -> None
 
 
 def test_an_indicator_that_needs_more_than_bars_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"unknown indicators \['f_spread_bps'\]; expected"):
+    with pytest.raises(ValueError, match=r"unknown indicator 'f_spread_bps'; expected"):
         make_feature("indicators(f_spread_bps)")
 
 

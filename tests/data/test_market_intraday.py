@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from datetime import timedelta
-
 import numpy as np
 import pytest
 
@@ -38,9 +36,7 @@ def test_rows_in_which_an_asset_is_not_listed_are_no_ticks() -> None:
 
 def test_days_and_stamps_are_those_of_the_panels_clocks() -> None:
     data = panel("Pacific/Kiritimati")
-    ticks = MarketIntraday(data, known_after=timedelta(minutes=1)).day(
-        "A", np.datetime64("2020-01-02")
-    )
+    ticks = MarketIntraday(data, known_after="1min").day("A", np.datetime64("2020-01-02"))
     assert str(ticks.times[0]) == "2020-01-02T00:00:00.000000000"
     assert len(ticks) == 209 + 31
     assert str(ticks.times[-1]) == "2020-01-02T23:59:00.000000000"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -293,3 +295,17 @@ def test_what_is_read_up_to_a_time_does_not_depend_on_what_comes_after(
     assert np.array_equal(whole.values[known], early.values, equal_nan=True)
     for mask in ("listed", "quoted", "tradable"):
         assert np.array_equal(getattr(whole, mask)[known], getattr(early, mask))
+
+
+@pytest.mark.parametrize("policies", ["halt", {"missing": "halt"}])
+def test_policies_of_another_type_are_refused_with_their_spelling(policies: Any) -> None:
+    with pytest.raises(TypeError, match=r"expected a Policies such as Policies\(missing='halt'\)"):
+        MarketData.from_frame(bars(), policies=policies)
+
+
+def test_the_table_of_the_document_has_every_policy_with_its_values() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    table = text.partition("### Policies")[2].partition("\n###")[0]
+    rows = re.findall(r"^\| `(\w+)` \| .+ \| (.+) \|$", table, re.MULTILINE)
+
+    assert {name: tuple(values.split(", ")) for name, values in rows} == CHOICES

@@ -217,8 +217,10 @@ def test_a_series_of_the_market_with_holes_or_two_minds_is_a_problem() -> None:
 
 
 def test_sectors_come_from_a_mapping_a_frame_or_a_file(tmp_path: Path) -> None:
-    mapping = {"AAA": "Energy", "CCC": "Banks", "ZZZ": "Not here"}
-    frame = pd.DataFrame({"GICS Sector": mapping.values(), "Symbol": mapping.keys()})
+    mapping = {"AAA": "Energy", "CCC": "Banks"}
+    # A table may list a larger universe.
+    listed = {**mapping, "ZZZ": "Not here"}
+    frame = pd.DataFrame({"GICS Sector": listed.values(), "Symbol": listed.keys()})
     frame.to_csv(tmp_path / "sectors.csv", index=False)
 
     for given in (mapping, frame, tmp_path / "sectors.csv"):
@@ -226,6 +228,17 @@ def test_sectors_come_from_a_mapping_a_frame_or_a_file(tmp_path: Path) -> None:
         assert data.sectors == {"AAA": "Energy", "CCC": "Banks"}
     with pytest.raises(DataError, match="must have a column such as symbol and one such as sector"):
         MarketData.from_frame(FRAME, sectors=frame[["Symbol"]])
+    with pytest.raises(DataError, match=r"sectors= names none of the assets: .*got ZZZ"):
+        MarketData.from_frame(FRAME, sectors=frame[-1:])
+
+
+@pytest.mark.parametrize("option", ["sectors", "listing"])
+def test_unknown_names_in_a_mapping_are_refused_with_the_closest(option: str) -> None:
+    value = {"sectors": "Energy", "listing": ("2020-01-02", None)}[option]
+    options: dict[str, Any] = {option: {"AAA": value, "AAB": value}}
+
+    with pytest.raises(ValueError, match=f"{option}: unknown asset 'AAB'; did you mean 'AAA'"):
+        MarketData.from_frame(FRAME, **options)
 
 
 def test_columns_of_masks_are_taken_as_masks() -> None:

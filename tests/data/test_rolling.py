@@ -12,25 +12,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from quant_gym_rs._core import logarithms
-from sekai.data.features.library import (
-    lag,
-    rolling_deviation,
-    rolling_maximum,
-    rolling_mean,
-    rolling_minimum,
-    rolling_sum,
-    stable_elementwise,
-)
+from quant_gym_rs._core import logarithms, rolling_windows
+from sekai.data.features.library import lag, rolling_deviation, rolling_mean, stable_elementwise
 from tests.data.holed_panels import same_numbers
 
 Rolling = Callable[[NDArray[np.float64], int], NDArray[np.float64]]
 
+
+def folded(fold: str) -> Rolling:
+    return lambda values, rows: rolling_windows(values, rows, fold)
+
+
 ORACLES: dict[str, tuple[Rolling, Callable[[Any], Any]]] = {
-    "sum": (rolling_sum, lambda windows: windows.sum()),
+    "sum": (folded("sum"), lambda windows: windows.sum()),
     "mean": (rolling_mean, lambda windows: windows.mean()),
-    "maximum": (rolling_maximum, lambda windows: windows.max()),
-    "minimum": (rolling_minimum, lambda windows: windows.min()),
+    "maximum": (folded("maximum"), lambda windows: windows.max()),
+    "minimum": (folded("minimum"), lambda windows: windows.min()),
     "deviation": (rolling_deviation, lambda windows: windows.std()),
 }
 
@@ -78,13 +75,13 @@ def test_the_deviation_of_large_numbers_that_differ_little_is_exact() -> None:
 
 
 def test_a_window_longer_than_the_data_has_no_value() -> None:
-    assert np.isnan(rolling_sum(series(5, 0.0), 6)).all()
+    assert np.isnan(rolling_windows(series(5, 0.0), 6, "sum")).all()
     assert np.isnan(lag(series(5, 0.0), 5)).all()
 
 
 def test_windows_without_rows_are_refused() -> None:
     with pytest.raises(ValueError, match="at least 1 row, got 0"):
-        rolling_sum(series(5, 0.0), 0)
+        rolling_windows(series(5, 0.0), 0, "sum")
     with pytest.raises(ValueError, match="rows must be at least 2 for a standard deviation, got 1"):
         rolling_deviation(series(5, 0.0), 1)
 

@@ -52,6 +52,7 @@ HALF_PAST = "2020-01-02 09:30:00"
         ([datetime(2020, 1, 2, 9, 30, tzinfo=timezone.utc)], {}, "2020-01-02T09:30"),
         (["2020-01-02"], {"known_after": timedelta(hours=16), "timezone": NEW_YORK},
          "2020-01-02T21:00"),
+        (["2020-01-02"], {"known_after": "16h", "timezone": NEW_YORK}, "2020-01-02T21:00"),
     ],
 )  # fmt: skip
 def test_a_stamp_is_read_as_it_is_written(
@@ -187,3 +188,11 @@ def test_a_cut_is_made_in_the_zone_that_is_named() -> None:
     assert later.field("close")[0, 0] == 2
     with pytest.raises(DataError, match="file: no rows with start=2021-01-01"):
         MarketData.from_frame(table(times), timezone=NEW_YORK, start="2021-01-01")
+
+
+@pytest.mark.parametrize(("delay", "kind"), [("16 hours", ValueError), (16, TypeError)])
+def test_a_delay_that_is_no_duration_is_named(delay: Any, kind: type[Exception]) -> None:
+    frame = pd.DataFrame({"date": ["2020-01-02"], "symbol": "A", "close": 1.0})
+
+    with pytest.raises(kind, match="known_after: .*'90d'"):
+        MarketData.from_frame(frame, known_after=delay)

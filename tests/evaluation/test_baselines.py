@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sekai
+from sekai.data import MarketData
 from sekai.evaluation import baselines, evaluate
 from sekai.evaluation.baselines import baseline, baseline_names, register_baseline
 from sekai.evaluation.baselines.portfolio import (
@@ -16,11 +17,14 @@ from sekai.evaluation.baselines.portfolio import (
 )
 from sekai.evaluation.env_source import as_env_source
 from sekai.evaluation.evaluation import Episode
+from sekai.evaluation.policy import as_multi_agent_policy
 from sekai.evaluation.recorder import run_episodes
 from sekai.evaluation.report.chart import Chart, rolling_beta
 from sekai.evaluation.report.elements import ReportContext
 from sekai.evaluation.report.performance import performance_section
 from sekai.evaluation.tasks import task_of
+from sekai.evaluation.tasks.portfolio import PortfolioTask
+from sekai.market import project_weights
 from tests.evaluation.worlds import ASSETS, market, planted
 
 DATA = planted()
@@ -31,7 +35,10 @@ OPTIONS: dict[str, Any] = {
 
 def played(name: str, env: str = "Portfolio-v0", **options: Any) -> Episode:
     task = task_of(as_env_source(env, options))
-    return run_episodes(baseline(name, task.name), task.recording_source(), task, [3])[0]
+    policy = baseline(name, task.name)
+    if task.source.is_multi_agent:
+        policy = as_multi_agent_policy(name, None, lambda name: baseline(name, task.name))
+    return run_episodes(policy, task.recording_source(), task, [3])[0]
 
 
 def covariance(seed: int, assets: int) -> np.ndarray:
@@ -123,6 +130,124 @@ def test_who_buys_and_holds_is_invested_in_time_and_stays_so(turnover: float, de
         assert not episode.turnover[needed + delay :].any()
     # The limit holds at the decision; prices move until the fill.
     assert (episode.turnover <= turnover * 1.2).all()
+
+
+@pytest.mark.parametrize("env", ["Portfolio-v0", "MultiPortfolio-v0"])
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"net_exposure": (0.0, 0.2)},
+        {"max_weight": 0.01},
+        {"leverage": 0.1},
+        {"net_exposure": (0.0, 0.2), "turnover": 0.05},
+        {"min_cash": 0.9, "max_names": 2},
+    ],
+)
+def test_who_buys_and_holds_buys_the_nearest_weights_that_are_allowed(
+    env: str, limits: dict[str, Any]
+) -> None:
+    constraints = sekai.market.Constraints(**limits)
+    settings = constraints.settings(DATA.assets, {}, sekai.market.CashAccount())
+    settings["turnover"] = None
+    nearest = project_weights(np.append(np.full(ASSETS, 1 / ASSETS), 0.0), **settings).weights
+
+    episode = played("buy_and_hold", env, constraints=constraints, **OPTIONS)
+
+    assert episode.weights is not None
+    assert episode.weights[8, :-1].sum() == pytest.approx(nearest[:-1].sum(), rel=0.1)
+    assert episode.turnover is not None
+    assert not episode.turnover[8:].any()
+
+
+def traded() -> MarketData:
+    """Prices with volumes, which follow neither the names nor the columns."""
+    volume = np.tile([3.0, 9.0, 8.0, 1.0, 2.0], (len(DATA), 1)) / DATA.field("close")
+    # What trades later is not known at the start.
+    volume[310:] = volume[310:, ::-1]
+    values = np.concatenate([DATA.values, volume[:, :, None]], axis=2)
+    return MarketData(
+        times=DATA.times, assets=("E", "C", "B", "D", "A"), fields=(*DATA.fields, "volume"),
+        values=values,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["equal_weight", "buy_and_hold"])
+@pytest.mark.parametrize(
+    ("limits", "names"),
+    [
+        ({"max_names": 1}, {"C"}),
+        ({"max_names": 2}, {"C", "B"}),
+        ({"max_names": 3}, {"C", "B", "E"}),
+        ({"min_weight": 0.4}, {"C", "B"}),
+        ({"max_names": 2, "sector_caps": 0.3}, {"C", "B"}),
+    ],
+)
+def test_few_names_are_those_with_the_largest_traded_value(
+    name: str, limits: dict[str, Any], names: set[str]
+) -> None:
+    data = traded().replace(sectors={"B": "x", "C": "x", "D": "x", "E": "y", "A": "y"})
+    options = {**OPTIONS, "data": data, "constraints": sekai.market.Constraints(**limits)}
+
+    weights = played(name, **options).weights
+
+    assert weights is not None
+    held = {data.assets[asset] for asset in np.flatnonzero(weights[5, :-1] > 1e-9)}
+    assert held == names
+    if "sector_caps" not in limits:
+        assert weights[0, :-1].sum() == pytest.approx(1.0, abs=0.01)
+
+
+@pytest.mark.parametrize("name", [name for name in PortfolioTask.baselines if name != "random"])
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"max_names": 2},
+        {"max_names": 3, "sector_caps": 0.5},
+        {"max_names": 2, "sector_caps": 0.3, "max_cash": 0.5},
+        {"min_weight": 0.3},
+        {},
+    ],
+)
+def test_the_order_of_the_columns_makes_no_difference(name: str, limits: dict[str, Any]) -> None:
+    sectors = {"B": "x", "C": "x", "D": "x", "E": "y", "A": "y"}
+    data, order = traded().replace(sectors=sectors), [3, 0, 4, 2, 1]
+    permuted = data.select([data.assets[asset] for asset in order])
+    options = {**OPTIONS, "constraints": sekai.market.Constraints(**limits)}
+
+    weights = played(name, **{**options, "data": data}).weights
+    others = played(name, **{**options, "data": permuted}).weights
+
+    assert weights is not None
+    assert others is not None
+    np.testing.assert_allclose(others, weights[:, [*order, -1]], atol=1e-9)
+
+
+def test_without_volumes_names_decide() -> None:
+    data = traded().select(traded().assets, DATA.fields)
+    options = {**OPTIONS, "data": data, "constraints": sekai.market.Constraints(max_names=2)}
+
+    weights = played("equal_weight", **options).weights
+
+    assert weights is not None
+    assert {data.assets[asset] for asset in np.flatnonzero(weights[5, :-1])} == {"A", "B"}
+
+
+def test_the_choice_of_names_is_noted_in_the_evaluation() -> None:
+    def flags(**limits: Any) -> dict[str, str]:
+        found = evaluate(
+            "momentum", "Portfolio-v0", baselines=["equal_weight"], seeds=8, sensitivity=False,
+            env_options={
+                **OPTIONS, "data": traded(), "starts": "random",
+                "constraints": sekai.market.Constraints(**limits),
+            },
+        )  # fmt: skip
+        return {flag.name: flag.message for flag in found.flags}
+
+    noted = flags(max_names=2)["baseline_names"]
+    assert "equal_weight" in noted
+    assert "largest traded value" in noted
+    assert "baseline_names" not in flags(max_names=5)
+    assert "baseline_names" not in flags()
 
 
 def test_estimated_weights_are_reached_within_the_turnover_limit() -> None:

@@ -82,6 +82,20 @@ def test_wins_are_counted_by_episode_although_dates_are_shared() -> None:
     assert found.wins == better.mean()
 
 
+def test_wins_against_a_baseline_are_counted_by_episode_although_dates_are_shared() -> None:
+    options = {"data": DATA, "lookback": 2, "features": ["log_return"], "episode_rows": 60}
+    found = evaluate(
+        hold(0), "Portfolio-v0", seeds=6, baselines=["equal_weight"], sensitivity=False,
+        env_options=options,
+    )  # fmt: skip
+    baseline = found.baselines["equal_weight"].by_seed["sharpe"]
+    better = np.greater(found.agent.by_seed["sharpe"], baseline)
+
+    assert "overlapping_episodes" in {flag.name for flag in found.flags}
+    assert 0.0 < better.mean() < 1.0
+    assert found.comparisons[0].wins == better.mean()
+
+
 def test_a_lower_drawdown_is_better() -> None:
     calm, wild = judged(hold(ASSETS)), judged(hold(0))
     assert compare(calm, wild, metric="max_drawdown").difference > 0

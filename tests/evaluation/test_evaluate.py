@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import sekai
+from sekai.compose import ActionInterpreter, ComposedOrderExecution, SAOEState, ShortfallReward
 from sekai.data import Pipeline, Windows
 from sekai.envs import Portfolio
 from sekai.evaluation import TrialLedger, evaluate, load_evaluation
@@ -15,6 +16,7 @@ from sekai.evaluation.env_source import as_env_source
 from sekai.evaluation.policy import as_policy
 from sekai.evaluation.recorder import run_episodes
 from sekai.evaluation.tasks import task_of
+from sekai.spaces import Discrete
 from sekai.wrappers import FlattenObservation
 from tests.compose.orders.days import panel
 from tests.evaluation.worlds import ASSETS, planted
@@ -224,10 +226,31 @@ def test_a_baseline_that_cannot_run_is_left_out_and_flagged(tmp_path: Path) -> N
     assert load_evaluation(tmp_path / "evaluation.json").flags == found.flags
 
 
-def test_baselines_of_which_none_can_run_are_refused() -> None:
-    with pytest.raises(IncompatibleBaselineError, match="synthetic minutes only"):
+@pytest.mark.parametrize("named", [["almgren_chriss"], ["twap", "almgren_chriss"]])
+def test_a_named_baseline_that_cannot_run_is_refused(named: list[str]) -> None:
+    reason = "almgren_chriss needs .* synthetic minutes only; leave it out of baselines="
+    with pytest.raises(IncompatibleBaselineError, match=reason):
         evaluate("random", "OrderExecution-v0", seeds=8, env_options={"data": panel()},
-                 baselines=["almgren_chriss"])  # fmt: skip
+                 baselines=named)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["own part", "composed", "vec", "wrapped"])
+def test_orders_are_judged_alike_however_their_envs_are_made(kind: str) -> None:
+    def judged(env: Any, **options: Any) -> Any:
+        found = evaluate("random", env, seeds=8, baselines=["twap", "vwap"], sensitivity=False,
+                         name="agent", **options)  # fmt: skip
+        return {name: own.by_seed["price_advantage"] for name, own in found.policies.items()}
+
+    other = {
+        "own part": lambda: judged("OrderExecution-v0", env_options={"reward": ShortfallReward()}),
+        "composed": lambda: judged(ComposedOrderExecution),
+        "vec": lambda: judged(sekai.make_vec("OrderExecution-v0", 4)),
+        "wrapped": lambda: judged(
+            "OrderExecution-v0", env_options={"wrappers": [FlattenObservation]}
+        ),
+    }[kind]()
+
+    assert other == judged("OrderExecution-v0")
 
 
 def test_an_agent_that_cannot_run_is_refused() -> None:
@@ -419,7 +442,10 @@ def test_a_saved_agent_is_judged_by_its_path(tmp_path: Path) -> None:
     agent.save(tmp_path / "agent")
     by_path = evaluate(tmp_path / "agent", "MarketMaking-v0", seeds=4, sensitivity=False)
     itself = evaluate(agent, "MarketMaking-v0", seeds=4, sensitivity=False)
-    assert by_path.comparisons == itself.comparisons
+    # A file is computed by the native core, which rounds otherwise than torch.
+    for ours, theirs in zip(by_path.comparisons, itself.comparisons, strict=True):
+        assert ours.baseline == theirs.baseline
+        assert ours.difference.value == pytest.approx(theirs.difference.value, rel=1e-3)
     assert len(by_path.provenance.model) == 64
 
 
@@ -433,3 +459,27 @@ def test_less_is_better_where_it_is() -> None:
         assert comparison.difference.value == pytest.approx(other - mine)
         assert comparison.difference.low > 0
         assert comparison.wins > 0.5
+
+
+class Halves(ActionInterpreter[SAOEState, int, float]):
+    """None, a half or all of what is left of an order."""
+
+    action_space = Discrete(3)
+
+    def interpret(self, state: SAOEState, action: int) -> float:
+        return state.position * action / 2
+
+
+def test_baselines_that_cannot_use_an_action_interpreter_of_ones_own_are_left_out() -> None:
+    found = evaluate(
+        lambda observation: 2,
+        "OrderExecution-v0",
+        seeds=8,
+        env_options={"action": Halves()},
+        sensitivity=False,
+    )
+
+    messages = [flag.message for flag in found.flags if flag.name == "baseline_left_out"]
+    assert list(found.baselines) == ["random"]
+    assert len(messages) == 4
+    assert "twap cannot express its amounts as actions of Halves" in messages[0]

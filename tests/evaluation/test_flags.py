@@ -67,6 +67,16 @@ def test_each_flag_is_raised_where_it_belongs(name: str, agent: list[Episode]) -
     assert found(agent, *others) == {name}
 
 
+def test_the_length_of_the_history_of_shared_dates_is_stated() -> None:
+    agent = outcome("agent", [episode(seed, 0.002) for seed in range(8)])
+    messages = {flag.name: flag.message for flag in flags_of(agent, [], [], True)}
+
+    assert messages["overlapping_episodes"] == (
+        "8 episodes share dates and count as one history of 101 rows; metrics of returns "
+        "are of that history"
+    )
+
+
 def test_costs_that_eat_all_gains_are_told() -> None:
     assert "turnover_blow_up" in found(several(-0.002, cost=1000.0), *OTHERS)
     assert "turnover_blow_up" not in found(several(-0.002, cost=0.1), *OTHERS)
@@ -79,6 +89,26 @@ def test_few_baselines_are_told() -> None:
 def test_who_is_not_surely_ahead_is_told() -> None:
     assert found(several(), *OTHERS, low=-0.1) == {"not_ahead"}
     assert found(several(), *OTHERS, low=float("nan")) == {"not_ahead"}
+
+
+def test_a_significantly_worse_agent_is_called_worse() -> None:
+    interval = Interval(value=-0.2, low=-0.3, high=-0.1)
+    unsure = Interval(value=0.1, low=-0.3, high=0.4)
+    baselines = [outcome(f"other{index}", each) for index, each in enumerate(OTHERS)]
+    compared = [
+        BaselineComparison(
+            baseline=each.name, metric="sharpe", difference=known, p_value=p_value, wins=0.0
+        )
+        for each, known, p_value in zip(
+            baselines, [interval, interval, unsure], [0.01, 0.02, 0.5], strict=True
+        )
+    ]
+    (flag,) = flags_of(outcome("agent", several()), baselines, compared, False)
+
+    assert flag.message == (
+        "sharpe is significantly worse than that of other0, other1; "
+        "not significantly better than that of other2"
+    )
 
 
 def test_the_same_account_is_a_clone() -> None:

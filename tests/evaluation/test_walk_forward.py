@@ -108,3 +108,11 @@ def test_sizes_follow_from_the_data_if_nobody_says() -> None:
     trained, tested = found.rows[0]
     assert trained == 3 * tested
     assert len(found.folds) == 2
+
+
+def test_folds_without_a_confidence_interval_are_refused_before_training() -> None:
+    def train(data: MarketData, fold: Fold) -> Any:
+        raise AssertionError("trained in vain")
+
+    with pytest.raises(ValueError, match="60 test rows .* at least 101 .* fewer folds"):
+        judged(train, test_rows=60)

@@ -73,15 +73,23 @@ def test_the_page_shows_results_curves_and_links(tmp_path: Path) -> None:
 
     page = Page(write_index(tmp_path))
 
-    assert page.rows[1][0] == "demo"
-    headline, baseline, growth, drawdown = page.rows[1][2:6]
-    assert (headline, baseline) == ("Sharpe ratio 1.50 [0.50, 2.50]", "Buy and hold")
+    assert page.rows[1][:2] == ["demo", "Sharpe ratio 1.50[0.50, 2.50]"]
+    assert "sekai · runs" in page.text
+    assert "evaluation report" not in page.text
+    baseline, growth, drawdown = page.rows[1][3:6]
+    assert baseline == "Buy and hold"
     assert (growth, drawdown) == ("25.0%", "\N{MINUS SIGN}10.0%")
     assert page.links() == ["demo/report.html"]
     lines = [found["points"] for tag, found in page.elements if tag == "polyline"]
     assert len(lines) == 2
     assert str(lines[1]).split()[0] == "2.0,34.0"
     assert str(lines[1]).split()[-1] == "158.0,2.0"
+
+
+def test_an_invalid_result_is_marked(tmp_path: Path) -> None:
+    add_run(tmp_path, "demo", headline={**HEADLINE, "is_valid": False}, summary=SUMMARY)
+
+    assert Page(write_index(tmp_path)).rows[1][1] == "Sharpe ratio 1.50[0.50, 2.50] (invalid)"
 
 
 def test_only_settings_that_differ_are_listed(tmp_path: Path) -> None:

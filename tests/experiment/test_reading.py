@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 
 from sekai.config.toml_file import ConfigError, ConfigSource, dump_toml, set_option
+from sekai.data import simulate_gbm
+from sekai.error import DataError
+from sekai.experiment import run_experiment
 from sekai.experiment.reading import read_experiment
 from sekai.market import Constraints, Costs, MarginAccount
 from tests.cli.commands import ROOT, call
@@ -144,7 +147,12 @@ def test_data_that_nobody_names_is_simulated_and_cut(tmp_path: Path) -> None:
         ('["2001-01-01"]', "[0.5, true]", "17:9", "split must be a number or text or a list, got"),
         ('"a2c"', '"a2d"', "20:13", "algorithm must be 'ppo' or 'a2c'"),
         ("steps = 1_000", "steps = 0", "21:9", "steps must be at least 1, got 0"),
-        ("steps = 1_000", "n_envs = 1", "19:1", "[train] needs steps"),
+        (
+            "steps = 1_000",
+            "n_envs = 1",
+            "19:1",
+            "[train] needs steps, such as steps = 200_000, or --steps 200000",
+        ),
         ("learning_rate", "learning_rte", "22:1", "did you mean 'learning_rate' or"),
         ("learning_rate", "policy", "22:1", "[train] has no key 'policy'"),
         ("0.01", "-0.01", "22:17", "learning_rate must be finite and above 0, got -0.01"),
@@ -259,3 +267,80 @@ def test_a_refused_option_changes_nothing(tmp_path: Path) -> None:
         source.set(("run", "seed", "deeper"), 1, "--set")
 
     assert source.values == source_of(GOOD, tmp_path).values
+
+
+BARS = """\
+[env]
+id = "Portfolio-v0"
+lookback = 5
+episode_rows = 20
+
+[data]
+source = "bars.csv"
+
+[train]
+steps = 64
+n_envs = 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("section", "lines", "place", "said"),
+    [
+        ("data", 'assets = ["EURUSD", "USD_JPY"]', "8:10", "did you mean 'USDJPY'"),
+        ("data", 'sectors = { USDJPX = "y" }', "8:13", "sectors: unknown asset 'USDJPX'; did you"),
+        ("data", 'split = "2030-01-01"', "8:9", "every part must have rows, got ('2030-01-01',)"),
+        ("data", 'split = ["2024-06-01", "2024-01-01"]', "8:9", "every part must have rows"),
+        ("data", "split = [0.5, 0.5, 0.5]", "8:9", "fractions must add up to at most 1"),
+        ("data", "embargo = 290", "8:11", "part 1 of 2 has no rows: 300 rows in all, embargo 290"),
+        ("data", 'start = "2031-01-01"', "8:9", "no rows with start=2031-01-01"),
+        ("data", 'time = "time"\nfields = ["close", "vwap"]', "9:10", "no column 'vwap'"),
+        ("data", 'features = ["market_series(vix)"]', "8:12", "unknown market series 'vix'"),
+        ("data", 'timezone = "Nowhere"', "8:12", "unknown timezone 'Nowhere'"),
+        ("env", 'benchmark = "EURUSDX"', "5:13", "unknown benchmark 'EURUSDX'; did you mean"),
+        ("env", "starts = 5000", "5:10", "expected starts from row"),
+        (
+            "env",
+            "[env.constraints]\nbetas = { EURUSDX = 1.0 }\nbeta_exposure = 0.5",
+            "6:11",
+            "betas: unknown asset 'EURUSDX'; did you mean 'EURUSD'",
+        ),
+        (
+            "env",
+            "[env.constraints]\nmax_names = 1\nmax_weight = 0.6\nmax_cash = 0.1",
+            "6:13",
+            "max_names 1 allows no weights",
+        ),
+        ("env", "[env.constraints]\nsector_caps = 0.3", "6:15", "sector_caps needs data with"),
+        ("env", "[env.constraints]\nlong_short = true", "6:14", "long_short needs a Margin"),
+    ],
+)
+def test_what_does_not_fit_the_data_is_pointed_at(
+    tmp_path: Path, section: str, lines: str, place: str, said: str
+) -> None:
+    frame = simulate_gbm(assets=["EURUSD", "USDJPY"], rows=300, seed=1).to_frame()
+    frame.to_csv(tmp_path / "bars.csv", index=False)
+    after = {"data": 'source = "bars.csv"', "env": "episode_rows = 20"}[section]
+    file = tmp_path / "x.toml"
+    file.write_text(BARS.replace(after, f"{after}\n{lines}", 1), encoding="utf-8")
+
+    with pytest.raises(ConfigError) as caught:
+        run_experiment(file, runs=tmp_path / "runs")
+
+    message = str(caught.value)
+    assert message.startswith(f"{file}:{place}: ")
+    assert said in message
+    assert message.splitlines()[-1].strip(" |") == "^"
+    assert not (tmp_path / "runs").exists()
+
+
+def test_errors_of_the_data_itself_point_at_no_line(tmp_path: Path) -> None:
+    frame = simulate_gbm(assets=["A", "B"], rows=300, seed=1).to_frame()
+    frame.loc[7, "close"] = -1.0
+    frame.to_csv(tmp_path / "bars.csv", index=False)
+    file = tmp_path / "x.toml"
+    time = 'source = "bars.csv"\ntime = "time"\npolicies = { missing = "halt" }'
+    file.write_text(BARS.replace('source = "bars.csv"', time), encoding="utf-8")
+
+    with pytest.raises(DataError, match="price"):
+        run_experiment(file, runs=tmp_path / "runs")

@@ -187,8 +187,8 @@ def test_a_run_with_own_code_is_evaluated_and_traded_again_with_consent(folder: 
 
 
 def test_the_policy_file_of_a_run_imports_nothing(folder: Path) -> None:
+    from sekai.policy.files import ModelFileError
     from sekai.training import load_policy
-    from sekai.training.checkpoint import ModelFileError
     from sekai.training.policies.actor_critic import BACKBONES
 
     assert call("train", portfolio(folder), "--quiet").code == 0

@@ -38,6 +38,13 @@ def test_the_result_has_agent_evaluation_and_run(trained: ExperimentResult) -> N
     assert np.isfinite(observation).all()
 
 
+def test_a_notebook_shows_the_evaluation_of_a_result(trained: ExperimentResult) -> None:
+    shown = trained._repr_html_()
+
+    assert trained.evaluation._repr_html_() in shown
+    assert str(trained.run.path) in shown
+
+
 def test_overrides_are_written_to_the_run(trained: ExperimentResult) -> None:
     config = trained.run.config.read_text(encoding="utf-8")
 
@@ -87,7 +94,7 @@ def test_a_wrong_key_is_pointed_at(tmp_path: Path) -> None:
     [
         ({"train.steps": 0}, r"overrides\['train.steps'\]: steps must be at least 1, got 0"),
         ({"train.stps": 1}, r"overrides\['train.stps'\]: \[train\] has no key 'stps'"),
-        ({"agent.steps": 1}, "there is no section 'agent'"),
+        ({"agent.steps": 1}, r"overrides\['agent.steps'\]: there is no section 'agent'"),
         ({"steps": 1}, r"overrides\['steps'\]: expected section.key"),
     ],
 )

@@ -51,6 +51,7 @@ def test_the_summary_is_the_median_and_the_interval_over_seeds(folder: Path) -> 
     half = 4.302652729911275 * statistics.stdev(values) / 3**0.5
     assert interval.value == pytest.approx(statistics.mean(values))
     assert interval.high - interval.value == pytest.approx(half)
+    assert repr(result) == f"SeedsResult(runs/small: {metric} {interval} over 3 training seeds)"
 
 
 def test_an_interrupted_experiment_of_seeds_is_resumed(

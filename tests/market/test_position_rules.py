@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
@@ -107,11 +108,23 @@ def solve_sides(mandate: Mandate, sides: Any, least: float) -> Vector | None:
 
 
 @st.composite
-def ruled(draw: st.DrawFn, assets: int, combinations: list[str]) -> Positions:
+def any_rules(draw: st.DrawFn, assets: int, combinations: list[str]) -> Positions:
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     mandate = random_mandate(rng, draw(st.integers(2, assets)), draw(st.sampled_from(combinations)))
     assume(is_attainable(mandate))
     return random_rules(mandate, rng)
+
+
+def ruled(assets: int, combinations: list[str]) -> st.SearchStrategy[Positions]:
+    return any_rules(assets, combinations).filter(lambda rules: not is_refused(rules))
+
+
+def is_refused(rules: Positions) -> bool:
+    try:
+        rules.project()
+    except ValueError as error:
+        return re.match(r"(max_names|min_weight) .* allows no weights", str(error)) is not None
+    return False
 
 
 def random_rules(mandate: Mandate, rng: np.random.Generator) -> Positions:
@@ -193,6 +206,54 @@ def test_many_choices_are_near_the_nearest(parts: str) -> None:
 
     assert np.isfinite(measured).all(), "weights that meet everything were not found"
     assert measured.mean() <= 0.05
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"upper": 0.3, "cash_upper": 0.1, "max_names": 2},
+        {"upper": [0.5, 0.3, 0.2], "cash_upper": 0.1, "max_names": 2},
+        {"upper": 0.3, "net_exposure": (0.9, 1.0), "max_names": 2},
+        {
+            "sectors": [0, 0, 1], "sector_caps": [0.5, 0.3],
+            "upper": 0.3, "cash_upper": 0.25, "max_names": 2,
+        },
+        {"lower": -0.3, "upper": 0.3, "net_exposure": (-1.0, -0.7), "max_names": 2},
+        {"upper": 0.6, "min_weight": 0.6, "cash_upper": 0.3},
+        {"upper": 0.6, "min_weight": 0.5, "max_names": 1, "cash_upper": 0.3},
+    ],
+)  # fmt: skip
+def test_rules_that_no_weights_can_meet_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"(max_names|min_weight) .* cash .* got"):
+        project_weights([0.3, 0.3, 0.3, 0.1], **{"cash_upper": 2.0, **options})
+
+
+@pytest.mark.parametrize("parts", ["", "leverage", "sectors", "sectors leverage"])
+def test_rules_are_refused_just_where_no_choice_meets_them(parts: str) -> None:
+    rng = np.random.default_rng(7)
+    refused = 0
+    for _ in range(200):
+        mandate = random_mandate(rng, 3, parts)
+        if not is_attainable(mandate):
+            continue
+        rules = random_rules(replace(mandate, cash=(0.0, float(rng.uniform(0.0, 0.5)))), rng)
+        if not is_attainable(rules.mandate):
+            continue
+        if is_refused(rules):
+            refused += 1
+            assert rules.nearest() is None
+        else:
+            # Weights that meet the rules show that they can be met.
+            assert rules.project().exact or rules.nearest() is not None
+
+    assert refused > 2
+
+
+@given(any_rules(4, ["short", "short beta", "short sectors leverage", "beta", "short net"]))
+@settings(max_examples=60, deadline=None)
+def test_what_is_refused_has_no_choice_that_meets_it(rules: Positions) -> None:
+    if is_refused(rules):
+        assert rules.nearest() is None
 
 
 def test_the_largest_names_are_kept() -> None:

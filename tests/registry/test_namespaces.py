@@ -305,3 +305,10 @@ def test_isolation_undoes_registering_and_loading() -> None:
     assert [each.id for each in all_specs()] == ["Walk-v0"]
     make("qc/Walk-v0")
     assert loader.calls == 2
+
+
+def test_an_id_without_its_namespace_is_told_how_it_is_written() -> None:
+    register_namespace("qc", CountingLoader())
+
+    with pytest.raises(UnknownEnvError, match="need their namespace, as in 'qc/Walking-v3'"):
+        make("Walking-v3")

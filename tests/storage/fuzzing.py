@@ -219,24 +219,35 @@ def spec_case() -> Iterator[Case]:
 def snapshot_case(folder: Path) -> Iterator[Case]:
     import sekai
     from sekai.data import simulate_gbm
-    from sekai.live import recovery
+    from sekai.live import snapshot
+    from sekai.live.episode import LiveEpisode
+    from sekai.live.journal.records import JournalPosition
+    from sekai.market import Execution
 
-    env = sekai.make("Portfolio-v0", data=simulate_gbm(assets=2, rows=40), lookback=3)
-    env.reset(seed=3)
+    env = sekai.make(
+        "Portfolio-v0",
+        data=simulate_gbm(assets=2, rows=40),
+        lookback=3,
+        stream=True,
+        episode_rows=None,
+        execution=Execution(sizing="decision"),
+    )
     file = folder / "snapshot.json"
-    recovery.write_snapshot(file, env.state_dict(), 3)
+    position = JournalPosition(3, bytes(8), 0, 2)
+    snapshot.write_snapshot(file, {"episode": LiveEpisode(env, 3).state_dict()}, position)
     whole = file.read_bytes()
-    text = whole.decode("ascii").splitlines()[1]
+    first, text = whole.decode("ascii").splitlines()[:2]
+    place = {name: json.loads(first)[name] for name in ("number", "digest", "segment")}
 
     def case(rng: random.Random) -> Callable[[], Any]:
         if rng.random() < 0.2:
             file.write_bytes(edited_bytes(whole, rng))
         else:
             changed = mutated_json(text, rng)
-            digest = recovery._digest(3, changed)
-            head = json.dumps({"format": recovery.SNAPSHOT_FORMAT, "number": 3, "digest": digest})
+            state = snapshot._digest(place, changed)
+            head = json.dumps({"format": snapshot.SNAPSHOT_FORMAT, **place, "state": state})
             file.write_text(f"{head}\n{changed}\n", encoding="ascii")
-        return lambda: recovery.read_snapshot(file)
+        return lambda: snapshot.read_snapshot(file)
 
     yield case
 
@@ -245,8 +256,8 @@ def model_case(folder: Path) -> Iterator[Case]:
     import safetensors.numpy
 
     from sekai.market import MarketConfig, PopulationConfig
+    from sekai.policy.files import FORMAT, file_digest, header_of
     from sekai.training import A2C, load_policy
-    from sekai.training.checkpoint import _digest, _words
 
     market = MarketConfig(population=PopulationConfig(noise=3))
     envs: dict[str, dict[str, Any]] = {"MarketMaking-v0": {}, "Trading-v0": {"market": market}}
@@ -256,7 +267,9 @@ def model_case(folder: Path) -> Iterator[Case]:
         A2C(id, env_options=options, **small).fit(8).save(folder / id).read_bytes()
         for id, options in envs.items()
     ]
-    samples = [(whole, _words(whole)["sekai"], safetensors.numpy.load(whole)) for whole in wholes]
+    samples = [
+        (whole, header_of(whole)["sekai"], safetensors.numpy.load(whole)) for whole in wholes
+    ]
 
     def changed(rng: random.Random) -> bytes:
         whole, text, tensors = rng.choice(samples)
@@ -268,13 +281,13 @@ def model_case(folder: Path) -> Iterator[Case]:
             words = json.dumps(content)
         else:
             words = mutated_json(text, rng)
-        meta = {"format": "3", "sekai": words, "digest": _digest(words, tensors)}
+        meta = {"format": FORMAT, "sekai": words, "digest": file_digest(words, tensors)}
         return bytes(safetensors.numpy.save(tensors, metadata=meta))
 
     def case(rng: random.Random) -> Callable[[], Any]:
         file.write_bytes(changed(rng))
-        load: Any = rng.choice([load_policy, load_policy, A2C.load, A2C.resume])
-        return lambda: load(file)
+        reader: Any = rng.choice([load_policy, load_policy, A2C.load, A2C.resume])
+        return lambda: reader(file)
 
     yield case
 

@@ -43,10 +43,7 @@ def configs() -> Iterator[type]:
             yield found
 
 
-# The state of an order's simulator is held in memory alone.
-STATEFUL = [
-    spec.id for spec in all_specs() if spec.namespace is None and spec.id != "OrderExecution-v0"
-]
+STATEFUL = [spec.id for spec in all_specs() if spec.namespace is None]
 CONFIGS = sorted(configs(), key=lambda kind: kind.__name__)
 
 

@@ -21,6 +21,7 @@ import pytest
 from sekai.error import ResetRequired, SpaceError
 from sekai.spaces import Space
 from sekai.vector import ProcVecEnv, SyncVecEnv, worker_pool
+from tests.compose.resources import wait_until_gone
 from tests.vector.worlds import START_METHODS, Drifter, Faulty, Scripted
 from tests.worlds import RandomWalk
 
@@ -30,21 +31,6 @@ ROOT = Path(__file__).parent.parent.parent
 @pytest.fixture(params=START_METHODS)
 def start_method(request: pytest.FixtureRequest) -> str:
     return str(request.param)
-
-
-def is_running(process: int) -> bool:
-    """Whether a process runs; one that is dead but not yet reaped does not."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def wait_until_gone(processes: list[int], seconds: float = 5.0) -> None:
-    deadline = time.monotonic() + seconds
-    while any(map(is_running, processes)):
-        assert time.monotonic() < deadline, f"{processes} still run"
-        time.sleep(0.02)
 
 
 def test_closures_and_local_classes_cross_to_other_processes(start_method: str) -> None:

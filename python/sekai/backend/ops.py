@@ -12,11 +12,9 @@ from sekai.error import MissingExtraError
 from sekai.storage.names import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import DTypeLike, NDArray
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @runtime_checkable

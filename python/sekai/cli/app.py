@@ -19,13 +19,12 @@ from sekai.cli import (
     list_runs,
     paper,
     report,
+    session,
     train,
     watch,
 )
 from sekai.cli.failure import show_tracebacks
 from sekai.cli.screen import say
-
-__all__ = ["app"]
 
 app = typer.Typer(
     name="sekai",
@@ -94,7 +93,8 @@ COMMANDS: Commands = (
 for name, command, examples in COMMANDS:
     _add(app, name, command, examples)
 
-tables = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
-for name, command, examples in data.COMMANDS:
-    _add(tables, name, command, examples)
-app.add_typer(tables, name="data", help=data.__doc__, epilog=_examples(data.EXAMPLES))
+for group, module in (("data", data), ("session", session)):
+    commands = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+    for name, command, examples in module.COMMANDS:
+        _add(commands, name, command, examples)
+    app.add_typer(commands, name=group, help=module.__doc__, epilog=_examples(module.EXAMPLES))

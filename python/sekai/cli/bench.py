@@ -15,8 +15,6 @@ from sekai.registry import spec
 if TYPE_CHECKING:
     from sekai.vector.make_vec import Mode
 
-__all__ = ["EXAMPLES", "Speed", "bench", "speed_of"]
-
 EXAMPLES = ("sekai bench Trading-v0", "sekai bench Portfolio-v0 --envs 256 --seconds 5")
 
 ACTION_BATCHES = 16

@@ -11,8 +11,6 @@ from sekai.cli.screen import say
 from sekai.registry import make
 from sekai.registry.entry_point import load
 
-__all__ = ["EXAMPLES", "check"]
-
 EXAMPLES = ("sekai check Trading-v0", "sekai check my_envs:MyEnv --steps 500")
 
 

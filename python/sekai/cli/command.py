@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-__all__ = ["main"]
-
 PACKAGES = ("typer", "rich", "click", "shellingham")
 """Packages of the extra `cli`."""
 

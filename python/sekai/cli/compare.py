@@ -14,8 +14,6 @@ from sekai.cli.screen import say, show_table
 from sekai.cli.summary import interval_text
 from sekai.experiment.run_folder import DEFAULT_ROOT, RunFolder, find_run
 
-__all__ = ["EXAMPLES", "compare"]
-
 EXAMPLES = (
     "sekai compare demo demo-2",
     "sekai compare demo demo-2 --metric max_drawdown",

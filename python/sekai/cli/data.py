@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,8 +16,6 @@ from sekai.cli.screen import say, show_table
 if TYPE_CHECKING:
     from sekai.data import MarketData
     from sekai.experiment.preparation import DataSource
-
-__all__ = ["COMMANDS", "EXAMPLES", "convert", "inspect", "validate"]
 
 EXAMPLES = ("sekai data inspect bars.csv", "sekai data convert bars/ bars.parquet")
 
@@ -44,14 +43,16 @@ def inspect(source: SourceName, option: Options = None) -> None:
     """Show the assets, rows, frequency and missing values of market data."""
     panel = read(source, option)
     fields = ", ".join(panel.fields)
-    say(f"{source}: {len(panel):,} rows, {len(panel.assets)} assets, fields {fields}")
+    say(f"{source}: {_size(panel)}, fields {fields}")
     if len(panel):
         span = f"{_day(panel.times[0])} to {_day(panel.times[-1])}"
         say(f"{span}, {_frequency(panel)}, {panel.timezone or 'UTC'}\n")
     rows = [_row(panel, index) for index in range(min(SHOWN, len(panel.assets)))]
     show_table(("asset", ">rows", "first", "last", ">halted", ">missing", "sector"), rows)
     if len(panel.assets) > SHOWN:
-        say(f"and {len(panel.assets) - SHOWN} more")
+        others = [_row(panel, index) for index in range(SHOWN, len(panel.assets))]
+        incomplete = [row[0] for row in others if row[4:6] != ("0", "0")]
+        say(f"and {len(others)} more{_listed(', with halts or missing values: ', incomplete)}")
     if panel.repairs:
         say(f"\nrepaired as configured:\n{panel.repairs}")
 
@@ -86,18 +87,24 @@ def convert(
     ] = "parquet",
 ) -> None:
     """Convert market data to Parquet, or to a Qlib folder."""
-    writers = {
-        "parquet": lambda panel: panel.to_parquet(target),
-        "parquet-folder": lambda panel: panel.to_parquet(target, by_asset=True),
-        "qlib": lambda panel: panel.to_qlib(target),
-    }
-    if to not in writers:
-        raise CommandError(f"--to must be one of {', '.join(writers)}, got {to!r}")
+    formats = ("parquet", "parquet-folder", "qlib")
+    if to not in formats:
+        raise CommandError(f"--to must be one of {', '.join(formats)}, got {to!r}")
     if target.exists():
         raise CommandError(f"{target} exists, and nothing is overwritten; choose another target")
+    if to == "parquet" and target.suffix != ".parquet":
+        raise CommandError(
+            f"target must be a file that ends in .parquet, got {str(target)!r}; --to qlib and "
+            "--to parquet-folder write folders"
+        )
     panel = read(source, option)
-    writers[to](panel)
-    say(f"{target}: {len(panel):,} rows, {len(panel.assets)} assets")
+    if to == "qlib":
+        # Its files keep the timestamps of the source: whoever reads them passes the delay again.
+        delay = _reader(source, option)[1].get("known_after", timedelta(0))
+        panel.to_qlib(target, known_after=delay)
+    else:
+        panel.to_parquet(target, by_asset=to == "parquet-folder")
+    say(f"{target}: {_size(panel)}")
 
 
 def read(source: str, option: list[str] | None) -> MarketData:
@@ -113,7 +120,7 @@ def read(source: str, option: list[str] | None) -> MarketData:
 
 def _with_hint(problems: str) -> str:
     """Add the spelling of reader arguments as options of this command."""
-    is_option = "time=" in problems or "Policies(" in problems
+    is_option = any(mark in problems for mark in ("time=", "timezone=", "freq=", "Policies("))
     return f"{problems}\n  here: {OPTION_HINT}" if is_option else problems
 
 
@@ -124,7 +131,7 @@ def _reader(source: str, option: list[str] | None) -> tuple[DataSource, dict[str
     reader = data_source(source)
     if reader is None:
         raise CommandError(
-            f"unknown source {source!r}; expected a file, a folder or a bundled set"
+            f"unknown source {source!r}; expected a file, a folder or a name"
             f"{did_you_mean(source, known_sources())}"
         )
     return reader, _options(reader.options, option or [])
@@ -142,6 +149,16 @@ def _options(known: Mapping[str, Any], texts: list[str]) -> dict[str, Any]:
         return {name: convert(known[name], value, (name,)) for name, value in source.values.items()}
     except ConversionError as error:
         raise CommandError(f"--option {'.'.join(error.path)}: {error}") from error
+
+
+def _size(panel: MarketData) -> str:
+    count = len(panel.assets)
+    return f"{len(panel):,} rows, {count} asset{'' if count == 1 else 's'}"
+
+
+def _listed(prefix: str, names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"{prefix}{', '.join(names[:SHOWN])}{more}" if names else ""
 
 
 def _row(panel: MarketData, index: int) -> tuple[str, ...]:
@@ -162,10 +179,11 @@ def _day(time: Any) -> str:
 
 def _frequency(panel: MarketData) -> str:
     seconds = panel.frequency.nanoseconds / 1e9
-    units = (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0), ("seconds", 0.0))
+    units = (("day", 86_400.0), ("hour", 3_600.0), ("minute", 60.0), ("second", 0.0))
     name, length = next(unit for unit in units if seconds >= unit[1])
-    periods = panel.frequency.periods_per_year
-    return f"a row every {seconds / (length or 1.0):g} {name}, {periods:.0f} a year"
+    count = seconds / (length or 1.0)
+    every = name if count == 1.0 else f"{count:g} {name}s"
+    return f"a row every {every}, {panel.frequency.periods_per_year:,.0f} a year"
 
 
 COMMANDS: tuple[tuple[str, Callable[..., None], tuple[str, ...]], ...] = (

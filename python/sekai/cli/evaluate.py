@@ -16,8 +16,6 @@ from sekai.experiment.run_folder import DEFAULT_ROOT, RunFolder, find_run, lock_
 if TYPE_CHECKING:
     from sekai.experiment.experiment import Experiment
 
-__all__ = ["EXAMPLES", "evaluate"]
-
 EXAMPLES = (
     "sekai evaluate demo",
     "sekai evaluate demo --seeds 64 --baseline equal_weight --baseline buy_and_hold",
@@ -85,7 +83,7 @@ def _evaluate(experiment: Experiment, folder: RunFolder, allow: AllowOption, qui
     from sekai.experiment.index_page import refresh_index
     from sekai.experiment.preparation import prepare
     from sekai.experiment.run import evaluate_run, write_run_report
-    from sekai.training.checkpoint import ModelFileError
+    from sekai.policy.files import ModelFileError
 
     message = f"evaluating on {experiment.evaluate.seeds} unseen seeds"
     with lock_run(folder.path), waiting(message, quiet):

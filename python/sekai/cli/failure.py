@@ -13,8 +13,6 @@ from sekai.config.toml_file import ConfigError
 from sekai.error import SekaiError, UnknownEnvError
 from sekai.experiment.run_folder import ExperimentError
 
-__all__ = ["FAILED", "INTERRUPTED", "MISUSED", "CommandError", "guarded", "show_tracebacks"]
-
 FAILED = 1
 """Exit code: the command failed, or found a problem."""
 

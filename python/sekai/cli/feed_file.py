@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,10 +13,8 @@ from sekai.config.toml_file import ConfigSource
 
 if TYPE_CHECKING:
     from sekai.data import MarketData
-    from sekai.live import Feed
+    from sekai.live import Feed, Secret
     from sekai.live.feeds import Decoder
-
-__all__ = ["FeedFile"]
 
 _ROWS: dict[str, Any] = {
     "decoder": Literal["binance", "json"],
@@ -32,15 +29,19 @@ KEYS: Mapping[str, Mapping[str, Any]] = {
     "folder": {"path": str, "poll_seconds": float, "history": dict},
     "recorded": {"path": str, "speed": float, **_ROWS, "history": dict},
     "websocket": {
-        "url": str, "url_variable": str, **_ROWS, "stale_seconds": float, "history": dict,
+        "url": str | dict,
+        "headers": dict,
+        **_ROWS,
+        "stale_seconds": float,
+        "history": dict,
     },
-}  # fmt: skip
+}
 """Types of the keys of each kind of feed."""
 
 HISTORY_KEYS: Mapping[str, Any] = {
     "path": str,
-    "url": str,
-    "url_variable": str,
+    "url": str | dict,
+    "headers": dict,
     "cold_start": bool,
     "rows": int,
 }
@@ -130,14 +131,18 @@ class FeedFile:
         from sekai.live.feeds import fetch_klines
         from sekai.live.feeds.bars_from_trades import BAR_FIELDS
 
-        url, seconds = _url(table), self.row_seconds
+        parts = _FeedParts(self.source, self.options, like, None)
+        url, headers = _url(parts, table, "history"), _headers(parts, table, "history")
+        seconds = self.row_seconds
         if not url or not seconds:
-            self._refuse("klines need url or url_variable, and seconds of the feed")
+            self._refuse("klines need url, and seconds of the feed")
         if unknown := sorted(set(like.fields) - set(BAR_FIELDS)):
             self._refuse(f"klines have no {', '.join(unknown)}; set path to a file that has")
         rows = table.get("rows", DEFAULT_KLINES)
         try:
-            return fetch_klines(url, like.assets, seconds, rows, fields=like.fields)
+            return fetch_klines(
+                url, like.assets, seconds, rows, fields=like.fields, headers=headers
+            )
         except ValueError as error:
             self._refuse(str(error))
 
@@ -151,10 +156,11 @@ class FeedFile:
                 convert(HISTORY_KEYS[name], value, ("history", name))
         except ConversionError as error:
             self.source.refuse(error.path, str(error), value=not error.is_key)
-        chosen = [name for name in table if name != "rows" and table[name] is not False]
+        others = ("rows", "headers")
+        chosen = [name for name in table if name not in others and table[name] is not False]
         if len(chosen) != 1:
             self._refuse(
-                "[history] needs one of path (a file), url or url_variable (klines of the venue) "
+                "[history] needs one of path (a file), url (klines of the venue) "
                 f"and cold_start = true (rows of the feed), got {', '.join(chosen) or 'none'}"
             )
         if self.is_cold_start and self.kind != "websocket":
@@ -171,12 +177,53 @@ class _FeedParts:
     like: Any
     history: MarketData | None
 
-    def refuse(self, key: str, message: str) -> NoReturn:
-        self.source.refuse((key,), message)
+    def refuse(self, *path: str, message: str) -> NoReturn:
+        self.source.refuse(path, message)
 
 
-def _url(options: Mapping[str, Any]) -> str | None:
-    return options.get("url") or os.environ.get(options.get("url_variable", ""))
+def _url(file: _FeedParts, options: Mapping[str, Any], *path: str) -> str | Secret | None:
+    from sekai.live.session_log import redacted
+
+    url = options.get("url")
+    if isinstance(url, str) and redacted(url) != url:
+        # Without a place: the line would be shown, and the secret with it.
+        file.refuse(
+            message='url holds a secret; expected url = { env = "NAME" }, the name of an '
+            "environment variable that holds it, which keeps keys out of files",
+        )
+    return None if url is None else _text_or_secret(file, url, *path, "url")
+
+
+def _headers(
+    file: _FeedParts, options: Mapping[str, Any], *path: str
+) -> dict[str, str | Secret] | None:
+    from sekai.live.session_log import is_secret_name, redacted
+
+    headers: dict[str, str | Secret] = {}
+    for name, value in options.get("headers", {}).items():
+        headers[name] = _text_or_secret(file, value, *path, "headers", name)
+        if isinstance(value, str) and (is_secret_name(name) or redacted(value) != value):
+            file.refuse(
+                message=f'header {name} is a secret; expected {name} = {{ env = "NAME" }}, the '
+                "name of an environment variable that holds it",
+            )
+    return headers or None
+
+
+def _text_or_secret(file: _FeedParts, value: Any, *path: str) -> str | Secret:
+    """Text of a key, or the secret in the environment variable that `{ env = "NAME" }` names."""
+    from sekai.live import Secret
+
+    if isinstance(value, str):
+        return value
+    variable = value.get("env") if isinstance(value, dict) and value.keys() == {"env"} else None
+    if not isinstance(variable, str):
+        message = f'{path[-1]} must be text or {{ env = "NAME" }}, got {value!r:.60}'
+        file.refuse(*path, message=message)
+    try:
+        return Secret.from_env(variable)
+    except (KeyError, ValueError) as error:
+        file.refuse(*path, message=str(error.args[0]))
 
 
 def _checked(source: ConfigSource) -> tuple[str, dict[str, Any]]:
@@ -202,7 +249,7 @@ def _replay(file: _FeedParts) -> Feed:
     path = file.options["path"]
     source = data_source(path)
     if source is None:
-        file.refuse("path", f"there is no file or folder {path}; expected rows to replay")
+        file.refuse("path", message=f"there is no file or folder {path}; expected rows to replay")
     start = file.options.get("start_row", max(file.like.warm_up, 1))
     return ReplayFeed(source.read(), start, file.options.get("speed"))
 
@@ -228,16 +275,22 @@ def _websocket(file: _FeedParts) -> Feed:
     from sekai.live.feeds import CheckedFeed, FeedRules, WebSocketFeed
 
     options = file.options
-    url = _url(options)
+    url = _url(file, options)
     if not url:
         file.refuse(
-            "url_variable",
-            "a websocket feed needs url, or url_variable: the name of an environment variable "
-            "that holds the URL, which keeps keys out of files",
+            "url",
+            message='a websocket feed needs url: text, or { env = "NAME" } with the name of an '
+            "environment variable, which keeps keys out of files",
         )
     decoder = _decoder(file)
     aggregate = _aggregation(file, decoder)
-    feed = WebSocketFeed(url, decoder, symbols=file.like.assets, history=file.history)
+    feed = WebSocketFeed(
+        url,
+        decoder,
+        symbols=file.like.assets,
+        history=file.history,
+        headers=_headers(file, options),
+    )
     seconds = _candle_seconds(options, decoder)
     # Where every event is a candle, that much time without one is normal.
     default = 30.0 if seconds is None else 1.5 * seconds + 30.0
@@ -255,7 +308,7 @@ def _aggregation(file: _FeedParts, decoder: Decoder | None) -> Callable[[Feed], 
     seconds = options.get("seconds", candle_seconds if kind == "candles" else None)
     if kind == "candles":
         if not seconds:
-            file.refuse("seconds", "rows of candles need seconds: the length of a candle")
+            file.refuse("seconds", message="rows of candles need seconds: the length of a candle")
         wait = options.get("wait_seconds", 5.0)
         return lambda feed: BarsFromCandles(
             feed,
@@ -266,7 +319,9 @@ def _aggregation(file: _FeedParts, decoder: Decoder | None) -> Callable[[Feed], 
             wait_seconds=wait,
         )
     if "wait_seconds" in options:
-        file.refuse("wait_seconds", 'wait_seconds needs rows of candles: set rows_of = "candles"')
+        file.refuse(
+            "wait_seconds", message='wait_seconds needs rows of candles: set rows_of = "candles"'
+        )
     if seconds is None:
         return lambda feed: feed
     _check_age(file, seconds)
@@ -279,14 +334,14 @@ def _check_age(file: _FeedParts, seconds: float) -> None:
     """Refuse a history that ends too long before live trades to be continued row by row."""
     from sekai.live.feeds.bars_from_trades import MAX_EMPTY_BARS
 
-    if file.history is None or ("url" not in file.options and "url_variable" not in file.options):
+    if file.history is None or "url" not in file.options:
         return
     age = (time.time_ns() - int(file.history.calendar.nanoseconds[-1])) / 1e9
     if age / seconds > MAX_EMPTY_BARS:
         file.refuse(
             "kind",
-            f"history ends at {file.history.times[-1]}, more than {MAX_EMPTY_BARS:,} rows of "
-            f"{seconds:g} s ago; add a table [history] with path (a file with later rows), url "
+            message=f"history ends at {file.history.times[-1]}, more than {MAX_EMPTY_BARS:,} rows "
+            f"of {seconds:g} s ago; add a table [history] with path (a file with later rows), url "
             "(klines of the venue) or cold_start = true (collect rows before trading)",
         )
 
@@ -311,7 +366,7 @@ def _decoder(file: _FeedParts) -> Decoder:
     try:
         return JsonDecoder(JsonMapping(**file.options.get("json", {})))
     except (TypeError, ValueError) as error:
-        file.refuse("json", f"[json] of the feed: {error}")
+        file.refuse("json", message=f"[json] of the feed: {error}")
 
 
 _BUILDERS: dict[str, Callable[[_FeedParts], Feed]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -18,9 +18,7 @@ from sekai.error import UnknownEnvError
 from sekai.experiment.env_kind import EnvKind
 from sekai.experiment.experiment import TrainSection
 from sekai.registry import EnvSpec, make, spec
-from sekai.storage.names import close_matches
-
-__all__ = ["EXAMPLES", "info"]
+from sekai.storage.names import close_matches, suggestion
 
 ALGORITHMS: tuple[str, ...] = typing.get_args(typing.get_type_hints(TrainSection)["algorithm"])
 
@@ -44,8 +42,7 @@ def _spec(name: str) -> EnvSpec:
     except (UnknownEnvError, ValueError) as error:
         close = close_matches(name, ALGORITHMS)
         if close:
-            hint = f"did you mean {' or '.join(map(repr, close))}?"
-            raise CommandError(f"unknown env or algorithm {name!r}; {hint}") from error
+            raise CommandError(f"unknown env or algorithm {name!r}{suggestion(close)}") from error
         algorithms = ", ".join(ALGORITHMS)
         raise CommandError(
             f"{error}; `sekai list` shows env ids, algorithms are {algorithms}"
@@ -54,7 +51,7 @@ def _spec(name: str) -> EnvSpec:
 
 def _show_algorithm(name: str) -> None:
     import sekai.training
-    from sekai.training.agent_settings import BY_ENV, default_settings
+    from sekai.training.defaults import default_settings, tuned_settings
 
     agent: Any = getattr(sekai.training, name.upper())
     _heading(name)
@@ -64,12 +61,16 @@ def _show_algorithm(name: str) -> None:
     _show_options("settings, in [train] of an experiment", settings, without=("policy",))
     policy = default_settings(settings, None).policy
     _show_options("networks, in [policy] of an experiment", type(policy))
-    for id, by_kind in BY_ENV.items():
-        if settings.__name__ in by_kind:
-            changes = by_kind[settings.__name__]
-            texts = [f"{key} {value}" for key, value in changes.items() if key != "policy"]
-            texts += [f"policy.{key} {value}" for key, value in changes.get("policy", {}).items()]
-            say(f"\ndefaults of {id}: {', '.join(texts)}")
+    for id, changes in tuned_settings(settings).items():
+        say(f"\ndefaults of {id}: {_listed(changes)}")
+    if settings.python_env_settings:
+        say(f"\ndefaults of envs that are not native: {_listed(settings.python_env_settings)}")
+
+
+def _listed(changes: Mapping[str, Any]) -> str:
+    texts = [f"{key} {value}" for key, value in changes.items() if key != "policy"]
+    texts += [f"policy.{key} {value}" for key, value in changes.get("policy", {}).items()]
+    return ", ".join(texts)
 
 
 def _show_env(known: EnvSpec) -> None:

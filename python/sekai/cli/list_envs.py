@@ -13,8 +13,6 @@ from sekai.error import MissingExtraError, UnknownEnvError
 from sekai.experiment.env_kind import EnvKind, short_space
 from sekai.registry import EnvSpec, all_specs, namespaces, spec
 
-__all__ = ["EXAMPLES", "list_envs"]
-
 EXAMPLES = ("sekai list", "sekai list --namespace gymnasium")
 
 ROWS = 150

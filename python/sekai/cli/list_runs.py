@@ -18,8 +18,6 @@ from sekai.experiment.run_folder import (
     runs_in,
 )
 
-__all__ = ["EXAMPLES", "headline_text", "list_runs"]
-
 EXAMPLES = ("sekai runs", "sekai runs demo", "sekai runs --html")
 
 COLUMNS = ("run", "state", "env", "algorithm", ">steps", "headline", "created")
@@ -54,7 +52,8 @@ def headline_text(headline: dict[str, Any] | None) -> str:
     if not headline:
         return ""
     value, low, high = (float(headline[name]) for name in ("value", "low", "high"))
-    return f"{headline['metric']} {value:.4g} [{low:.3g}, {high:.3g}]"
+    mark = "" if headline.get("is_valid", True) else " (invalid)"
+    return f"{headline['metric']} {value:.4g} [{low:.3g}, {high:.3g}]{mark}"
 
 
 def _row(run: RunFolder) -> tuple[str, ...]:

@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["AllowOption", "ImportOption", "QuietOption", "RunArgument", "RunsOption"]
-
 RunArgument = Annotated[str, typer.Argument(help="Name of a run, or its folder.")]
 
 RunsOption = Annotated[Path, typer.Option(envvar="SEKAI_RUNS", help="Folder of the runs.")]

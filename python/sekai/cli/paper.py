@@ -23,7 +23,7 @@ from sekai.cli.failure import FAILED, INTERRUPTED, CommandError, guarded
 from sekai.cli.options import AllowOption, ImportOption, QuietOption, RunArgument, RunsOption
 from sekai.cli.screen import errors, note, say, show_table
 from sekai.experiment.run_folder import DEFAULT_ROOT, RunFolder, find_run
-from sekai.storage.files import atomic_write
+from sekai.storage.files import atomic_write, private_folder
 from sekai.storage.strict_json import parse_json
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from sekai.data import MarketData
     from sekai.experiment.experiment import Experiment
     from sekai.live import Feed, LiveRunner, Parity, RiskLimits, SessionFolder, SessionStatus
-
-__all__ = ["EXAMPLES", "PaperOptions", "PaperSession", "paper", "start_paper"]
 
 MAX_PARITY_ROWS = 20_000
 """Maximum rows that are replayed when a session ends, which takes some seconds."""
@@ -201,11 +199,11 @@ def start_paper(
     from sekai.data import require_same_data
     from sekai.experiment.reading import read_experiment
     from sekai.live import LiveConfig, LiveRunner, PaperBroker
-    from sekai.training import load_policy
+    from sekai.policy import load_policy
 
     folder = _session_folder(run, name, resume)
     options = options.with_defaults(PaperOptions.load(folder.facts))
-    experiment = read_experiment(ConfigSource.read(run.config), imports)
+    experiment = read_experiment(ConfigSource.read(run.config), imports, acts_only=True)
     if experiment.id != "Portfolio-v0":
         raise CommandError(
             f"{run.name} trades {experiment.id}; a paper session needs a run of Portfolio-v0"
@@ -221,7 +219,7 @@ def start_paper(
     require_same_data(policy, env)
     config = LiveConfig(limits=_limits(options), on_stop=options.on_stop or "hold")
     # All options are valid: the session folder can be created.
-    folder.path.mkdir(parents=True, exist_ok=True)
+    private_folder(folder.path)
     broker = PaperBroker.like(env, folder.paper)
     options.save(folder.facts)
     runner = LiveRunner(policy, env, feed, broker, folder.path, config)
@@ -246,7 +244,7 @@ def _feed(
         # Stored with the session, which can only continue on the same rows.
         is_cold = file.is_cold_start
         history = _collect(file, folder, data, env_options) if is_cold else file.read_history(data)
-        folder.path.mkdir(parents=True, exist_ok=True)
+        private_folder(folder.path)
         save_history(folder.history, history)
     return file.feed(data, history, options.speed)
 
@@ -259,7 +257,7 @@ def _collect(
     from sekai.live.status import StatusWriter
 
     rows = file.history_rows or _rows_for_features(data, env_options)
-    folder.path.mkdir(parents=True, exist_ok=True)
+    private_folder(folder.path)
     note(f"cold start: collecting {rows} rows for the features; nothing is traded meanwhile")
 
     def report(count: int) -> None:
@@ -270,9 +268,13 @@ def _collect(
         feed = file.feed(data, None)
         async with feed:
             return await collect_history(
-                feed, data.assets, rows, fields=data.fields, seconds=file.row_seconds,
+                feed,
+                data.assets,
+                rows,
+                fields=data.fields,
+                seconds=file.row_seconds,
                 note_row=report,
-            )  # fmt: skip
+            )
 
     with StatusWriter(folder.status) as writer:
         report(0)
@@ -329,8 +331,15 @@ def _session_folder(run: RunFolder, name: str | None, resume: bool) -> SessionFo
     root = run.path / "live"
     if name is not None and (name != Path(name).name or name in ("", ".", "..")):
         raise CommandError(f"--session must be a name and not a path, got {name!r}")
-    journals = sorted(root.glob("*/journal.jsonl"), key=lambda file: file.stat().st_mtime)
-    known = [file.parent.name for file in journals]
+    folders = [file.parent for file in root.glob("*/journal.jsonl")]
+    # A long session writes to later segments of its journal.
+    known = [
+        folder.name
+        for folder in sorted(
+            folders,
+            key=lambda folder: max(file.stat().st_mtime for file in folder.glob("journal*.jsonl")),
+        )
+    ]
     if resume:
         if not known:
             raise CommandError(f"{run.name} has no session to continue; leave out --resume")
@@ -406,6 +415,8 @@ async def _run(session: PaperSession, bars: int | None, quiet: bool) -> tuple[Se
     try:
         return await session.runner.run(bars), bool(interrupts)
     except asyncio.CancelledError:
+        if interrupts < 2:
+            raise
         raise KeyboardInterrupt from None
     finally:
         progress.cancel()
@@ -430,6 +441,8 @@ async def _show_progress(session: PaperSession, bars: int | None, quiet: bool) -
 
 
 def _summary(status: SessionStatus) -> str:
+    if status.kill_requested and not status.kill_obeyed:
+        return status.kill_text
     return (
         f"{status.state}: {status.bars:,} rows, equity {status.equity:,.2f} "
         f"({status.profit:+,.2f}), {status.fills:,} fills, {status.orders_refused:,} refused"
@@ -453,7 +466,7 @@ def _show_positions(status: SessionStatus) -> None:
 
 def _show(status: SessionStatus, session: PaperSession, command: str) -> None:
     say(_summary(status))
-    for reason in (status.reason, *status.alerts[:3]):
+    for reason in (status.kill_text, status.reason, *status.alerts[:3]):
         if reason:
             note(reason)
     _show_positions(status)

@@ -15,8 +15,6 @@ from sekai.experiment.run_folder import DEFAULT_ROOT, RunFolder, find_run
 if TYPE_CHECKING:
     from sekai.evaluation import Evaluation
 
-__all__ = ["EXAMPLES", "load_run_evaluation", "report"]
-
 EXAMPLES = (
     "sekai report demo",
     "sekai report demo demo-2 --output comparison.html",

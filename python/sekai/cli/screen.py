@@ -9,8 +9,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["complain", "errors", "note", "say", "show_table", "sparkline", "waiting"]
-
 BARS = "▁▂▃▄▅▆▇█"
 
 DEFAULT_WIDTH = 200

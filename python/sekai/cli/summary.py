@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from sekai.evaluation import Evaluation, Interval, PolicyOutcome, WalkForwardEvaluation
     from sekai.experiment.seeds import SeedsResult
 
-__all__ = ["interval_text", "show_seeds", "show_summary", "show_walk_forward"]
-
 OTHER_METRICS = ("total_return", "max_drawdown", "turnover", "cost")
 """Metrics beside the headline, in order of preference."""
 
@@ -42,11 +40,10 @@ def show_summary(evaluation: Evaluation, run: RunFolder, report: Path | None) ->
         say(Text.assemble((f"{flag.level}: ", style), f"{flag.name}: {flag.message}"))
     sharpe = evaluation.deflated_sharpe
     if sharpe is not None:
-        trials = sharpe.trials
-        say(
-            f"deflated Sharpe ratio: {sharpe.deflated:.0%} probability of skill after "
-            f"{trials} trial{'' if trials == 1 else 's'} on this data"
-        )
+        trials = f"{sharpe.trials} trial{'' if sharpe.trials == 1 else 's'} on this data"
+        skill = f"{sharpe.deflated:.0%} probability of skill after {trials}"
+        invalid = f"not stated after {trials}, because the results are invalid"
+        say(f"deflated Sharpe ratio: {skill if sharpe.is_valid else invalid}")
     say(f"\nrun     {run.path}")
     say(f"report  {report}" if report is not None else f"numbers {run.evaluation}")
 

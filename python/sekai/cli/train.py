@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from sekai.experiment.run import ExperimentResult, RunOptions
     from sekai.experiment.seeds import SeedsResult
 
-__all__ = ["EXAMPLES", "train"]
-
 SHOWN = 5
 """Maximum number of files that an error lists."""
 
@@ -42,7 +40,7 @@ def train(
     ] = None,
     env: Annotated[str | None, typer.Option(help="Env id.")] = None,
     algorithm: Annotated[
-        str | None, typer.Option(help="ppo, a2c, ddpg, sac, maddpg or qmix.")
+        str | None, typer.Option(help="ppo, a2c, ddpg, td3, sac, dqn, maddpg or qmix.")
     ] = None,
     steps: Annotated[int | None, typer.Option(help="Training steps of single envs.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the run.")] = None,

@@ -17,8 +17,6 @@ from sekai.evaluation.report.chart import downsample
 from sekai.experiment.run_folder import ExperimentError, RunFolder
 from sekai.live.watch.sources import Kind, file_stamp
 
-__all__ = ["MAX_POINTS", "CurveFollower", "TrainingSource"]
-
 FACTS_SECONDS = 2.0
 """Seconds between checks of the process, each of which takes its lock for a moment."""
 

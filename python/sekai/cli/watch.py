@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from sekai.live.watch.security import Token
     from sekai.live.watch.sources import MonitorSource
 
-__all__ = ["EXAMPLES", "find_sources", "newest_source", "watch"]
-
 EXAMPLES = (
     "sekai watch",
     "sekai watch demo demo/live/paper",
@@ -105,7 +103,7 @@ def find_sources(names: Iterable[str], root: Path) -> list[MonitorSource]:
     """
     sources: dict[Path, MonitorSource] = {}
     for name in names:
-        for path, source in _sources_of(name, root).items():
+        for path, source in sources_of(name, root).items():
             sources.setdefault(path, source)
     return list(sources.values())
 
@@ -122,7 +120,7 @@ def newest_source(root: Path) -> MonitorSource:
     running: list[tuple[float, MonitorSource]] = [
         (_modified(session.status), SessionSource(session))
         for session in _sessions_in(root)
-        if _is_alive(session)
+        if is_alive(session)
     ]
     for run in runs_in(root):
         if _is_running(run):
@@ -135,7 +133,8 @@ def newest_source(root: Path) -> MonitorSource:
     return max(running, key=lambda entry: entry[0])[1]
 
 
-def _sources_of(name: str, root: Path) -> dict[Path, MonitorSource]:
+def sources_of(name: str, root: Path) -> dict[Path, MonitorSource]:
+    """Sources of a run, or of a session folder, by path."""
     from sekai.live.config import SessionFolder
     from sekai.live.watch.sources import SessionSource
 
@@ -157,7 +156,7 @@ def _sources_of_run(run: RunFolder) -> dict[Path, MonitorSource]:
 
     folders = [SessionFolder(path) for path in sorted(run.path.glob("live/*")) if _is_session(path)]
     folders.sort(key=lambda folder: _modified(folder.status), reverse=True)
-    shown = [folder for folder in folders if _is_alive(folder)] or folders[:1]
+    shown = [folder for folder in folders if is_alive(folder)] or folders[:1]
     sessions: dict[Path, MonitorSource] = {folder.path: SessionSource(folder) for folder in shown}
     training: dict[Path, MonitorSource] = {run.path: TrainingSource(run)}
     return training | sessions if _is_running(run) else sessions | training
@@ -181,7 +180,8 @@ def _names(root: Path) -> list[str]:
     return [*(run.name for run in runs_in(root)), *sessions]
 
 
-def _is_alive(session: SessionFolder) -> bool:
+def is_alive(session: SessionFolder) -> bool:
+    """Return True if a process runs the session: its status is recent."""
     from sekai.live.watch.sources import RUNNING_STATES, SessionSource
 
     report = SessionSource(session).read()
@@ -224,6 +224,8 @@ def _show_address(
 ) -> None:
     for source in sources:
         note(f"watching {source.kind} {source.title}")
+        if remark := kill_remark(source):
+            note(remark)
     if is_secret:
         # The user knows the token, and this output may be logged.
         say(f"{address}?token=...")
@@ -232,6 +234,19 @@ def _show_address(
         say(f"{address}?token={token.text}")
         note("anyone with this address can view the page and stop trading")
     note("Ctrl-C ends the page; runs and sessions continue")
+
+
+def kill_remark(source: MonitorSource) -> str:
+    """Kill switch of a session: requested, and obeyed or not; empty if it is off."""
+    from sekai.live.watch.sources import SessionSource
+
+    if not isinstance(source, SessionSource):
+        return ""
+    report = source.read()
+    status = source.status
+    if status is not None and status.kill_text:
+        return status.kill_text
+    return "" if report["kill"] is None else f"kill requested, NOT obeyed yet: {report['kill']}"
 
 
 @contextlib.contextmanager

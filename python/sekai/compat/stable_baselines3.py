@@ -29,7 +29,12 @@ from sekai.compat.gymnasium.spaces import (  # noqa: E402
     value_from_gymnasium,
     value_to_gymnasium,
 )
-from sekai.compat.gymnasium.vectors import copied_env, written  # noqa: E402
+from sekai.compat.gymnasium.vectors import (  # noqa: E402
+    copied_env,
+    ignore_interrupts,
+    restored_env,
+    written,
+)
 
 __all__ = [
     "ImportedSB3VecEnv",
@@ -181,7 +186,8 @@ class ImportedSB3VecEnv(VecEnv):
 
     One seed becomes seed, seed + 1, ... as in stable-baselines3; a list of seeds is used as it is.
     `info["episode"]` of its monitors becomes an `EpisodeStats`. `state_dict` is a deep copy of the
-    VecEnv, which needs its envs in this process.
+    VecEnv, which needs its envs in this process. Workers of a `SubprocVecEnv` ignore Ctrl-C from
+    then on.
     """
 
     def __init__(self, env: SB3VecEnv) -> None:
@@ -193,6 +199,8 @@ class ImportedSB3VecEnv(VecEnv):
         self.action_space = space_from_gymnasium(env.action_space)
         self.autoreset = "same_step"
         self._closed = False
+        if isinstance(env.unwrapped, SubprocVecEnv):
+            ignore_interrupts(env.unwrapped)
 
     def reset(
         self, *, seed: Seeds = None, options: Options = None, ids: Ids | None = None
@@ -258,13 +266,7 @@ class ImportedSB3VecEnv(VecEnv):
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
-        saved = state_dict.get("sb3_env")
-        if type(saved) is not type(self.sb3_env):
-            raise StateError(
-                f"state must be of a {type(self.sb3_env).__name__}, got one of a "
-                f"{type(saved).__name__}"
-            )
-        self.sb3_env = copied_env(saved)
+        self.sb3_env = restored_env(self.sb3_env, state_dict.get("sb3_env"))
 
     def close(self) -> None:
         """Close every env."""

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 from sekai.error import UnknownOptionError
 from sekai.storage.names import close_matches
 
-__all__ = ["CheckedConfig"]
-
 
 class CheckedConfig:
     """Base class of dataclasses whose constructor suggests names for unknown keyword arguments.

@@ -6,31 +6,19 @@ import ast
 import collections.abc
 import contextlib
 import dataclasses
+import functools
 import inspect
 import re
-import textwrap
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sekai.config.toml_file import KeyPath
+from sekai.config.toml_file import ConfigError, ConfigSource, KeyPath
+from sekai.error import DataError
 from sekai.storage.names import did_you_mean
-
-__all__ = [
-    "CONVERTERS",
-    "ConversionError",
-    "FieldDoc",
-    "build",
-    "convert",
-    "documented_fields",
-    "mentioned_key",
-    "nested_configs",
-    "require",
-    "require_known",
-    "type_hints",
-]
 
 CONVERTERS: dict[Any, tuple[Callable[[Any], Any], str]] = {}
 """Converters of further types, which raise `ValueError` or `TypeError`, with the type in words."""
@@ -65,7 +53,7 @@ class FieldDoc:
 
     name: str
     type: str
-    """The annotation in the source."""
+    """The annotation in the source, with aliases of types spelled out."""
 
     default: str
     """Empty if there is none."""
@@ -159,6 +147,74 @@ def mentioned_key(message: str, names: Iterable[str]) -> KeyPath:
     return (starts[min(starts)],) if starts else ()
 
 
+@contextlib.contextmanager
+def pointing_at(source: ConfigSource, section: str, default: KeyPath = ()) -> Iterator[None]:
+    """Point errors of the `with` block at the line of the key that they are about.
+
+    Args:
+        source: the file and its overrides.
+        section: section of the keys.
+        default: keys to point at if an error mentions no key and no value of the section; without
+            them such an error is raised as it is.
+
+    Raises:
+        ConfigError: instead of the `ValueError`, `KeyError` or `TypeError` of the block.
+    """
+    try:
+        yield
+    except ConfigError:
+        raise
+    except (ValueError, KeyError, TypeError) as error:
+        path = _mentioned_path(error, source.values.get(section, {})) or default
+        if not path:
+            raise
+        message = str(error.args[0] if isinstance(error, KeyError) else error)
+        try:
+            # An unknown name is a key itself.
+            source.refuse((section, *path), message, value=f"'{path[-1]}'" not in message)
+        except ConfigError as pointed:
+            raise pointed from error
+
+
+def _mentioned_path(error: Exception, values: Mapping[str, Any]) -> KeyPath:
+    """Keys that lead to the value that an error quotes first, or else to the key it names first."""
+    if isinstance(error, DataError) and error.problems:
+        # The hints of a data problem name options that were not used.
+        message, form = "; ".join(problem.found for problem in error.problems), r"\b{}="
+    else:
+        message, form = str(error.args[0] if error.args else ""), r"\b{}\b"
+    paths = dict(_nested(values))
+    quotes = re.findall("'([^']+)'", message)
+    for fits in (str.__eq__, _contains_word):
+        for quoted in quotes:
+            for path, value in paths.items():
+                if any(fits(text, quoted) for text in (path[-1], *_texts(value))):
+                    return path
+    starts = {
+        match.start(): path
+        for path in reversed(paths)
+        if (match := re.search(form.format(re.escape(path[-1])), message))
+    }
+    return starts[min(starts)] if starts else ()
+
+
+def _texts(value: Any) -> list[str]:
+    parts = value if isinstance(value, (list, tuple)) else [value]
+    return [part for part in parts if isinstance(part, str)]
+
+
+def _contains_word(text: str, word: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
+
+
+def _nested(values: Mapping[str, Any], table: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+    """Keys of all values, those of a table after the table."""
+    for name, value in values.items():
+        yield (*table, name), value
+        if isinstance(value, Mapping):
+            yield from _nested(value, (*table, name))
+
+
 def type_hints(callee: Any) -> dict[str, Any]:
     """Type hints of a class or function; empty where they cannot be resolved."""
     try:
@@ -243,14 +299,48 @@ def _name(hint: Any) -> str:
 def _source_fields(config: type) -> Iterator[tuple[str, str, str]]:
     """Name, annotation and docstring of each field that the class itself defines."""
     try:
-        source = textwrap.dedent(inspect.getsource(config))
-    except (OSError, TypeError):
+        lines = inspect.findsource(sys.modules[config.__module__])[0]
+    except (KeyError, OSError, TypeError):
         return
-    body = typing.cast(ast.ClassDef, ast.parse(source).body[0]).body
+    body = _classes("".join(lines)).get(config.__qualname__, [])
     for index, statement in enumerate(body):
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             following = body[index + 1] if index + 1 < len(body) else None
-            yield statement.target.id, ast.unparse(statement.annotation), _docstring(following)
+            annotation = _spelled_out(ast.unparse(statement.annotation), config.__module__)
+            yield statement.target.id, annotation, _docstring(following)
+
+
+@functools.lru_cache(maxsize=64)
+def _classes(source: str) -> dict[str, list[ast.stmt]]:
+    """Bodies of the classes of a file by qualified name."""
+    # `inspect.getsource` parses the file anew for each class: half a second of an import.
+    found: dict[str, list[ast.stmt]] = {}
+
+    def visit(node: ast.AST, prefix: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            inner = prefix
+            if isinstance(child, ast.ClassDef):
+                found[f"{prefix}{child.name}"] = child.body
+                inner = f"{prefix}{child.name}."
+            elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                inner = f"{prefix}{child.name}.<locals>."
+            if isinstance(child, ast.stmt):
+                visit(child, inner)
+
+    visit(ast.parse(source), "")
+    return found
+
+
+def _spelled_out(annotation: str, module: str) -> str:
+    """Annotation in which names of unions, such as `AssetRate`, are replaced by the unions."""
+    known = vars(sys.modules[module])
+
+    def union(match: re.Match[str]) -> str:
+        value = known.get(match[0])
+        is_union = typing.get_origin(value) in (typing.Union, types.UnionType)
+        return re.sub(r"\b(?:\w+\.)+", "", str(value)) if is_union else match[0]
+
+    return re.sub(r"\b[A-Z]\w*", union, annotation)
 
 
 def _docstring(statement: ast.stmt | None) -> str:

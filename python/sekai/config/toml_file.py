@@ -15,18 +15,6 @@ from typing import Any, NoReturn
 from sekai.error import SekaiError
 from sekai.storage.optional import optional_import
 
-__all__ = [
-    "ConfigError",
-    "ConfigSource",
-    "KeyLocation",
-    "KeyPath",
-    "dump_toml",
-    "key_locations",
-    "load_toml",
-    "read_toml",
-    "set_option",
-]
-
 KeyPath = tuple[str, ...]
 """Keys that lead to a value: `("train", "steps")`."""
 
@@ -117,6 +105,10 @@ class ConfigSource:
                 column = location.value_column if at_value else location.column
                 assert self.file is not None, "only files have locations"
                 raise ConfigError(_pointing(self.file, self.text, location.line, column, message))
+        # A key that is at fault itself may be a table that only options have made.
+        made = [] if value else [key for key in self.options if key[: len(path)] == path]
+        if made:
+            raise ConfigError(f"{self.options[made[0]]}: {message}")
         raise ConfigError(f"{self.file}: {message}" if self.file else message)
 
 

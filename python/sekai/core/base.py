@@ -12,9 +12,9 @@ import numpy as np
 from sekai.core import state
 
 if TYPE_CHECKING:
-    from sekai.registry.spec import EnvSpec
-if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from sekai.registry.spec import EnvSpec
 
 
 class Closeable:

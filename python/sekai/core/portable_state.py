@@ -27,8 +27,6 @@ import numpy as np
 from sekai.error import StateError
 from sekai.spaces import Space
 
-__all__ = ["SECTIONS", "Placeholder", "Reference", "is_code", "portable", "revived_values"]
-
 CODE = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, type)
 SECTIONS = ("generators", "parts", "values")
 
@@ -39,9 +37,19 @@ FIXED = (functools.partial, re.Pattern, Space)
 """Besides code, types of values that the constructor builds and no step changes: not in files."""
 
 PLAIN = (
-    bool, int, float, str, bytes, bytearray, np.generic, type(None),
-    datetime.date, datetime.timedelta, decimal.Decimal, pathlib.PurePath,
-)  # fmt: skip
+    bool,
+    int,
+    float,
+    str,
+    bytes,
+    bytearray,
+    np.generic,
+    type(None),
+    datetime.date,
+    datetime.timedelta,
+    decimal.Decimal,
+    pathlib.PurePath,
+)
 """Immutable values that the codec of data files encodes."""
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quant_gym_rs._core import ResetResult, StepResult
+from sekai.storage.display import brief_repr
 
 __all__ = [
     "MAResetResult",
@@ -33,6 +34,7 @@ class _ByValue:
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
+    __repr__ = brief_repr
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
@@ -45,7 +47,7 @@ class _ByValue:
         return iter([getattr(self, name) for name in self.__dataclass_fields__])  # type: ignore[attr-defined]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class VecResetResult(_ByValue, Generic[Observations]):
     """Result of resetting N environments."""
 
@@ -53,7 +55,7 @@ class VecResetResult(_ByValue, Generic[Observations]):
     infos: Sequence[dict[str, Any]]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class VecStepResult(_ByValue, Generic[Observations]):
     """Result of one step of N environments."""
 
@@ -69,7 +71,7 @@ class VecStepResult(_ByValue, Generic[Observations]):
         return self.terminated | self.truncated
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MAResetResult(_ByValue):
     """Result of resetting a multi-agent environment, by agent name."""
 
@@ -77,7 +79,7 @@ class MAResetResult(_ByValue):
     info: dict[str, dict[str, Any]]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MAStepResult(_ByValue):
     """Result of one step of a multi-agent environment, by agent name."""
 
@@ -113,10 +115,6 @@ class _Frozen(_ByValue):
     __slots__ = ()
     __match_args__: tuple[str, ...]
 
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__match_args__)
-        return f"{type(self).__name__}({shown})"
-
     def __setattr__(self, name: str, value: Any) -> None:
         raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
 
@@ -132,9 +130,9 @@ class _Frozen(_ByValue):
 
 def _give_dataclass_protocol(native: type, fields: type) -> None:
     """Add the frozen dataclass protocol of `fields` to a native record."""
-    for name in ("__repr__", "__setattr__", "__delattr__", "__reduce__", "__replace__"):
+    for name in ("__setattr__", "__delattr__", "__reduce__", "__replace__"):
         setattr(native, name, vars(_Frozen)[name])
-    for name in ("__eq__", "__hash__"):
+    for name in ("__eq__", "__hash__", "__repr__"):
         setattr(native, name, vars(_ByValue)[name])
     for name in ("__dataclass_fields__", "__dataclass_params__", "__match_args__"):
         setattr(native, name, getattr(fields, name))

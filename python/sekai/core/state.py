@@ -19,8 +19,6 @@ from sekai.error import SekaiError, StateError
 from sekai.spaces import Space
 from sekai.storage.codec import generator_from_state
 
-__all__ = ["capture", "check", "restore"]
-
 
 def capture(owner: object, excluded: Collection[str]) -> dict[str, Any]:
     """Copy of the state of `owner`, which later changes do not affect."""

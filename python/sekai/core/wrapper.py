@@ -15,11 +15,10 @@ from sekai.core.result import ResetResult, StepResult
 from sekai.error import StateError
 
 if TYPE_CHECKING:
-    from sekai.spaces import Space
-if TYPE_CHECKING:
     from typing_extensions import Self
 
     from sekai.registry.spec import EnvSpec
+    from sekai.spaces import Space
 
 __all__ = ["ActionWrapper", "ObservationWrapper", "RewardWrapper", "Wrapper"]
 

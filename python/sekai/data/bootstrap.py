@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from sekai.data.market_data import PRICE_FIELDS, MarketData
 from sekai.data.simulators.market import random_stream
 
-__all__ = ["block_rows", "bootstrap"]
-
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

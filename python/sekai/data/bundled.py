@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from sekai.data.market_data import MarketData
 from sekai.error import DataError, MissingExtraError
-
-__all__ = ["BundledSet", "bundled_sets", "load_bundled"]
+from sekai.storage.names import unknown_name
 
 Floats = NDArray[np.float64]
 
@@ -110,7 +109,7 @@ def load_bundled(name: str) -> MarketData:
         DataError: if that package contains other data than expected.
     """
     if name not in LOADERS:
-        raise ValueError(f"unknown data set {name!r}; expected one of {list(LOADERS)}")
+        raise ValueError(unknown_name("data set", name, LOADERS))
     description, load = LOADERS[name]
     days, values = load(description)
     return MarketData(

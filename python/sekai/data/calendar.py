@@ -12,6 +12,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.storage.display import short_time
+
 Times = NDArray[np.datetime64]
 DAY = 86_400 * 10**9
 """Nanoseconds."""
@@ -22,19 +24,45 @@ NANOSECONDS = {"w": 7 * DAY, **dict(UNITS)}
 
 Duration = str | timedelta | np.timedelta64
 
-_with_zone = re.compile(r"(.+[T ][0-9:.]+)(?:Z|([+-][0-9]{2}:[0-9]{2}))").fullmatch
+Moment = str | date | np.datetime64
+"""Times as users write them; a Timestamp of pandas is a date."""
+
+_with_zone = re.compile(r"(.+[T ][0-9:.]+)(?:Z|([+-][0-9]{2}):?([0-9]{2})?)").fullmatch
 
 
-def utc_instant(moment: str | date | np.datetime64) -> np.datetime64:
+def utc_instant(moment: Moment) -> np.datetime64:
     """Convert a date or time to a UTC timestamp; one without a zone is taken as UTC."""
     if isinstance(moment, str) and (match := _with_zone(moment)):
-        moment = datetime.fromisoformat(match[1] + (match[2] or "+00:00"))
+        moment = datetime.fromisoformat(f"{match[1]}{match[2] or '+00'}:{match[3] or '00'}")
     if isinstance(moment, datetime) and moment.tzinfo is not None:
         moment = moment.astimezone(timezone.utc).replace(tzinfo=None)
     if isinstance(moment, np.datetime64):
         instant: np.datetime64 = moment.astype("datetime64[ns]")
         return instant
     return np.datetime64(moment, "ns")
+
+
+def local_time(moment: Moment) -> np.datetime64:
+    """Convert a date or time by the clock of the market; one with a time zone is refused."""
+    if not isinstance(moment, Moment):
+        raise TypeError(f"time must be a string, datetime or datetime64, got {moment!r}")
+    has_zone = _with_zone(moment.strip()) if isinstance(moment, str) else False
+    if has_zone or getattr(moment, "tzinfo", None) is not None:
+        raise ValueError(
+            f"time must be local, without a time zone, got {moment}; convert it to local time of "
+            "the market and drop it"
+        )
+    try:
+        # First: a Timestamp of pandas has nanoseconds, which a datetime has not.
+        convert = getattr(moment, "to_datetime64", None)
+        time: np.datetime64 = np.datetime64(moment) if convert is None else convert()
+    except ValueError as error:
+        raise ValueError(
+            f"time must be a date or a time such as '2020-01-31 09:30', got {moment!r}"
+        ) from error
+    if np.isnat(time):
+        raise ValueError(f"time must not be NaT, got {moment!r}")
+    return time
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +100,11 @@ class Calendar:
     def __init__(self, times: Times, timezone: str | None = None) -> None:
         self.times = times
         self.timezone = timezone
+
+    def __repr__(self) -> str:
+        ends = [short_time(time) for time in self.times[[0, -1]]] if len(self.times) else []
+        span = f", {' to '.join(ends)}" if ends else ""
+        return f"Calendar({len(self.times):,} rows{span}, {self.timezone or 'UTC'})"
 
     @cached_property
     def frequency(self) -> Frequency:
@@ -166,3 +199,8 @@ def duration(value: Duration) -> int:
     if length < 0:
         raise ValueError(f"duration must be at least 0, got {value!r}")
     return length
+
+
+def as_timedelta(value: Duration) -> timedelta:
+    """Convert a duration such as `1min` to a timedelta."""
+    return timedelta(microseconds=duration(value) / 1000)

@@ -7,7 +7,8 @@ dividend are in units after the split.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,16 +17,6 @@ from quant_gym_rs._core import adjustment_factors
 
 if TYPE_CHECKING:
     from sekai.data.market_data import MarketData
-
-__all__ = [
-    "ACTION_FIELDS",
-    "ADJUSTED_PRICES",
-    "ADJUSTED_VOLUMES",
-    "PriceAdjustment",
-    "action_columns",
-    "adjusted",
-    "check_actions",
-]
 
 Floats = NDArray[np.float64]
 
@@ -82,6 +73,14 @@ class PriceAdjustment:
     def take_back(self) -> None:
         """Undo the last `push`."""
         self._state = self._before
+
+    def state_dict(self) -> dict[str, Any]:
+        """State from which later rows are adjusted bit for bit."""
+        return {"factors": self._state}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state."""
+        self._state = self._before = state["factors"]
 
 
 def adjusted(data: MarketData) -> MarketData:

@@ -6,7 +6,8 @@ trading day is a local day on which the panel has at least one row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -14,8 +15,7 @@ from numpy.typing import NDArray
 
 from sekai.data.calendar import DAY, Calendar, utc_offset
 from sekai.data.problems import Problem, checked_delist_after
-
-__all__ = ["StreamingLifetimes", "inferred_delistings", "lifetimes"]
+from sekai.error import StateError
 
 Bools = NDArray[np.bool_]
 Integers = NDArray[np.int64]
@@ -118,6 +118,18 @@ class StreamingLifetimes:
     def take_back(self) -> None:
         """Undo the last `push`."""
         self._day, self._date, self._last = self._before
+
+    def state_dict(self) -> dict[str, Any]:
+        """State from which later rows continue."""
+        return {"day": self._day, "date": self._date, "last": self._last}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state."""
+        last = np.array(state["last"], np.int64)
+        if last.shape != self._last.shape:
+            raise StateError(f"expected the last days of {self._last.size} assets, got {last.size}")
+        self._day, self._date, self._last = int(state["day"]), int(state["date"]), last
+        self._before = (self._day, self._date, self._last)
 
     def _day_of(self, time: np.datetime64) -> tuple[int, int]:
         instant = int(time.astype("datetime64[ns]").astype(np.int64))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.data.calendar import Calendar
-from sekai.data.intraday import DayCache, DayTicks, day_of
+from sekai.data.intraday import DayCache, DayTicks, TickSpan, day_of
 from sekai.data.market_data import frozen
 from sekai.data.reading.decoding import (
     NO_TIME,
@@ -22,12 +22,11 @@ from sekai.data.reading.files import SourcePart, index_columns
 from sekai.data.reading.frames import to_arrow
 from sekai.data.reading.options import Options, find_columns
 from sekai.error import DataError
+from sekai.storage.display import name_list
 from sekai.storage.names import did_you_mean
 
 if TYPE_CHECKING:
     from sekai.data.qlib.intraday import FrameProvider
-
-__all__ = ["FrameIntraday", "SymbolTicks"]
 
 Times = NDArray[np.datetime64]
 Ints = NDArray[np.int64]
@@ -89,7 +88,12 @@ class FrameIntraday:
         }
         self._ticks = _by_symbol(times.instants, _zone(times, timezone), codes, symbols, values)
         self._cache = DayCache()
+        self._spans: dict[str, TickSpan] = {}
         self._providers: dict[str, FrameProvider] = {}
+
+    def __repr__(self) -> str:
+        ticks = sum(len(each.times) for each in self._ticks.values())
+        return f"FrameIntraday({ticks:,} ticks of {name_list(self.assets)})"
 
     @property
     def assets(self) -> tuple[str, ...]:
@@ -99,8 +103,7 @@ class FrameIntraday:
     @property
     def dates(self) -> Times:
         """Days on which any symbol has ticks."""
-        days = [np.unique(ticks.times.astype("datetime64[D]")) for ticks in self._ticks.values()]
-        return np.unique(np.concatenate(days))
+        return np.unique(np.concatenate([self.span(symbol).dates for symbol in self._ticks]))
 
     def ticks(self, stock_id: str) -> SymbolTicks:
         """Return all ticks of a symbol."""
@@ -135,6 +138,12 @@ class FrameIntraday:
         day, times = day_of(date), self.ticks(stock_id).times
         begin, stop = np.searchsorted(times, [day, day + np.timedelta64(1, "D")])
         return bool(begin < stop)
+
+    def span(self, stock_id: str) -> TickSpan:
+        """Range of the ticks of a symbol."""
+        if stock_id not in self._spans:
+            self._spans[stock_id] = TickSpan.of(self.ticks(stock_id).times)
+        return self._spans[stock_id]
 
     def provider(self, freq: str = "1min") -> FrameProvider:
         """Return a Qlib provider of the same ticks, for expressions."""

@@ -18,6 +18,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.data.calendar import Duration, as_timedelta, local_time
 from sekai.data.market_data import MarketData, frozen
 from sekai.error import DataError
 from sekai.storage.display import brief_repr
@@ -94,9 +95,32 @@ def resolve_column(columns: Mapping[str, Any], name: str) -> str | None:
     return next((key for key in (name, f"{name}0") if key in columns), None)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class TickSpan:
+    """Range of the ticks of an asset: the first and the last, days and times of day."""
+
+    first: np.datetime64 | None
+    """First tick; None for ticks without beginning and end."""
+    last: np.datetime64 | None
+    dates: NDArray[np.datetime64]
+    """Days with ticks, ascending."""
+    clock: NDArray[np.timedelta64]
+    """Different times of day, ascending."""
+
+    @classmethod
+    def of(cls, times: NDArray[np.datetime64]) -> TickSpan:
+        """Range of ticks at ascending times, at least one."""
+        dates: NDArray[np.datetime64] = times.astype("datetime64[D]")
+        clock: NDArray[np.timedelta64] = np.unique(times - dates)
+        return cls(times[0], times[-1], frozen(np.unique(dates)), frozen(clock))
+
+
 @runtime_checkable
 class IntradayData(Protocol):
-    """Interface of sources of ticks by asset and day."""
+    """Interface of sources of ticks by asset and day.
+
+    A source may also have `has(stock_id, date)`, and `span(stock_id)` that returns a `TickSpan`.
+    """
 
     def day(self, stock_id: str, date: np.datetime64) -> DayTicks:
         """Return the ticks of an asset on a day; raise `DataError` if there are none."""
@@ -122,6 +146,9 @@ class DayCache:
         self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self._bytes = 0
         self._lock = Lock()
+
+    def __repr__(self) -> str:
+        return f"DayCache({len(self):,} entries, {self.nbytes:,} of {self.max_bytes:,} bytes)"
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -173,11 +200,9 @@ class _Days(Protocol):
 def day_of(date: Any) -> np.datetime64:
     """Convert a date or a time of a day to that day."""
     try:
-        day: np.datetime64 = np.datetime64(date).astype("datetime64[D]")
+        day: np.datetime64 = local_time(date).astype("datetime64[D]")
     except (ValueError, TypeError) as error:
-        raise ValueError(f"date must be a day or a time, got {date!r}") from error
-    if np.isnat(day):
-        raise ValueError(f"date must be a day or a time, got {date!r}")
+        raise ValueError(f"date must be a day or a time, got {date!r}; {error}") from error
     return day
 
 
@@ -220,9 +245,12 @@ class MarketIntraday:
         known_after: delay from the start of a row to its timestamp, as passed to the reader.
     """
 
-    def __init__(self, data: MarketData, *, known_after: timedelta = timedelta(0)) -> None:
+    def __init__(self, data: MarketData, *, known_after: Duration = timedelta(0)) -> None:
         self.data = data
-        self.known_after = known_after
+        self.known_after = as_timedelta(known_after)
+
+    def __repr__(self) -> str:
+        return f"MarketIntraday({self.data!r})"
 
     def day(self, stock_id: str, date: np.datetime64) -> DayTicks:
         """Return the ticks of an asset on a day; raise `DataError` if there are none."""
@@ -236,6 +264,14 @@ class MarketIntraday:
         values = self.data.values[rows, column]
         columns = {f"${name}": values[:, index] for index, name in enumerate(self.data.fields)}
         return DayTicks(stock_id, self._beginnings[rows], columns)
+
+    def span(self, stock_id: str) -> TickSpan:
+        """Range of the rows of the panel, the same for every asset."""
+        return self._span
+
+    @cached_property
+    def _span(self) -> TickSpan:
+        return TickSpan.of(self._beginnings)
 
     @cached_property
     def _columns(self) -> dict[str, int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from quant_gym_rs._core import panel_flaw, priced_places, seen_places
-from sekai.data.calendar import Calendar, Duration, Frequency
+from sekai.data.calendar import Calendar, Duration, Frequency, Moment
 from sekai.data.corporate_actions import check_actions
 from sekai.data.delisting import inferred_delistings, lifetimes
 from sekai.data.panel_io import PanelIO
@@ -23,12 +22,9 @@ from sekai.storage.names import unknown_name
 if TYPE_CHECKING:
     from sekai.data.splits import WalkForward
 
-__all__ = ["PRICE_FIELDS", "MarketData", "checked_names", "price_indices", "priced"]
-
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Times = NDArray[np.datetime64]
-Moment = str | date | np.datetime64
 
 NO_SERIES: Mapping[str, Floats] = MappingProxyType({})
 PRICE_FIELDS = ("open", "high", "low", "close", "adj_close", "vwap", "bid", "ask")

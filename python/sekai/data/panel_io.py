@@ -8,12 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from sekai.data.calendar import Duration, as_timedelta
 from sekai.data.problems import Policies, Problems
 
 if TYPE_CHECKING:
     from sekai.data.market_data import MarketData
-
-__all__ = ["OPTIONS", "PanelIO", "inspect"]
 
 Path = str | os.PathLike[str]
 Reader = TypeVar("Reader", bound=Callable[..., Any])
@@ -24,27 +23,29 @@ OPTIONS = """
         If there is none, each file is one asset, named as the file.
     fields: columns to read as fields, by their names after `rename`; by default all others.
     rename: new names of columns, by their old names.
-    field: field of a wide table, in which each column but the time is an asset.
+    field: field of a wide table, in which each column but the time is an asset. A missing value in
+        such a table is a missing row.
     start: first timestamp to read: a date or a time, in `timezone` if it has none.
     stop: timestamp before which rows are read.
     assets: assets to read, in this order; by default all, sorted by name.
     market: market-wide series: columns that are equal for all assets, or another frame or file
         with a time column and one column per series.
-    sectors: sector by asset: a mapping, or a frame or file with a column for each.
+    sectors: sector by asset: a mapping whose names must be assets, or a frame or file with a
+        column for each, which may list more.
     listing: first and last time at which an asset is listed, by asset; None for an open end.
     timezone: time zone of timestamps without one, and of days.
     time_unit: unit of integer timestamps since 1970 in UTC: s, ms, us or ns.
     time_format: format of timestamps other than 2020-01-31 or 2020-01-31 16:00:00, such as
         %Y%m%d.
-    known_after: delay from the timestamp of a row until it is known: a minute for minute bars
-        with the timestamp of their start.
+    known_after: delay from the timestamp of a row until it is known: `1min` for minute bars with
+        the timestamp of their start, `16h` for days that are dated and known at the close.
     policies: handling of problems, see `sekai.data.Policies`; by default each raises.
     batch_rows: rows of a Parquet file in memory at a time.
 
 Raises:
     DataError: with every problem that no policy handles.
 """
-"""Documentation of the options that all readers share; see `sekai.data.Options`."""
+"""Documentation of the options that all readers share, the fields of `sekai.data.Options`."""
 
 
 def reader(**source: str) -> Callable[[Reader], Reader]:
@@ -83,7 +84,7 @@ class PanelIO:
         timezone: str | None = None,
         time_unit: str | None = None,
         time_format: str | None = None,
-        known_after: timedelta = timedelta(0),
+        known_after: Duration = timedelta(0),
         policies: Policies | None = None,
         batch_rows: int = 1 << 17,
     ) -> MarketData:
@@ -113,7 +114,7 @@ class PanelIO:
         timezone: str | None = None,
         time_unit: str | None = None,
         time_format: str | None = None,
-        known_after: timedelta = timedelta(0),
+        known_after: Duration = timedelta(0),
         policies: Policies | None = None,
         batch_rows: int = 1 << 17,
     ) -> MarketData:
@@ -143,7 +144,7 @@ class PanelIO:
         timezone: str | None = None,
         time_unit: str | None = None,
         time_format: str | None = None,
-        known_after: timedelta = timedelta(0),
+        known_after: Duration = timedelta(0),
         policies: Policies | None = None,
         batch_rows: int = 1 << 17,
     ) -> MarketData:
@@ -166,7 +167,7 @@ class PanelIO:
         end: Any = None,
         sectors: Any = None,
         timezone: str | None = None,
-        known_after: timedelta = timedelta(0),
+        known_after: Duration = timedelta(0),
         policies: Policies | None = None,
     ) -> MarketData:
         """Read a Qlib provider directory; Qlib itself is not needed.
@@ -186,9 +187,11 @@ class PanelIO:
                 first.
             start: first timestamp to read.
             end: last timestamp to read, inclusive; a date stands for its start, as in Qlib.
-            sectors: sector by asset: a mapping, or a frame or file with a column for each.
+            sectors: sector by asset: a mapping whose names must be assets, or a frame or file with
+                a column for each, which may list more.
             timezone: time zone of the timestamps and of days.
-            known_after: delay from the timestamp of a row until it is known.
+            known_after: delay from the timestamp of a row until it is known: a minute for minute
+                bars with the timestamp of their start.
             policies: handling of problems; by default each raises.
 
         Raises:
@@ -205,7 +208,7 @@ class PanelIO:
         *,
         freq: str | None = None,
         market: str = "all",
-        known_after: timedelta = timedelta(0),
+        known_after: Duration = timedelta(0),
         overwrite: bool = False,
     ) -> None:
         """Write the panel as a Qlib provider directory; see `sekai.data.qlib.write_qlib`.
@@ -266,7 +269,7 @@ def inspect(
     timezone: str | None = None,
     time_unit: str | None = None,
     time_format: str | None = None,
-    known_after: timedelta = timedelta(0),
+    known_after: Duration = timedelta(0),
     policies: Policies | None = None,
     batch_rows: int = 1 << 17,
 ) -> Problems:
@@ -283,6 +286,16 @@ def inspect(
 def _options(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Options among the local variables of a reader or writer; None stands for the default."""
     others = ("cls", "self", "path", "frame", "root", "source")
-    return {
+    options = {
         name: value for name, value in arguments.items() if name not in others and value is not None
     }
+    policies = options.get("policies")
+    if not isinstance(policies, Policies | None):
+        raise TypeError(
+            "policies must be an object; expected a Policies such as Policies(missing='halt'), "
+            f"got {policies!r}"
+        )
+    try:
+        return options | {"known_after": as_timedelta(options["known_after"])}
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"known_after: {error}") from error

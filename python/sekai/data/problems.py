@@ -13,7 +13,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CHOICES", "HINTS", "Policies", "Problem", "ProblemColumns", "Problems"]
+from sekai.config.checked import CheckedConfig
 
 HINTS = {
     "file": "check that the file is complete and of the type that its name says",
@@ -166,6 +166,9 @@ class Problems(Sequence[Problem]):
             lines += [f"  {problem}" for problem in self._first(kind, shown)]
         return "\n".join(lines)
 
+    # A notebook shows the report of `inspect` without a call of print.
+    __repr__ = __str__
+
     def _first(self, kind: str, number: int) -> list[Problem]:
         first: list[Problem] = []
         for part in self._parts:
@@ -209,7 +212,7 @@ CHOICES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policies:
+class Policies(CheckedConfig):
     """Handling of each kind of data problem; the default of every policy is `error`.
 
     * `error`: all problems are reported and nothing is read.

@@ -12,8 +12,6 @@ from sekai.data.calendar import DAY, Calendar, duration
 from sekai.data.corporate_actions import ADJUSTED_PRICES, ADJUSTED_VOLUMES
 from sekai.data.market_data import PRICE_FIELDS, MarketData
 
-__all__ = ["resample"]
-
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -17,15 +17,6 @@ if TYPE_CHECKING:
     from sekai.data.features.pipeline import Pipeline
     from sekai.data.market_data import MarketData
 
-__all__ = [
-    "DIFFERENCES",
-    "BarLengthGuard",
-    "DataSignature",
-    "checked_allow",
-    "data_signature",
-    "require_same_data",
-]
-
 DIFFERENCES = ("bar_length", "calendar", "features", "assets")
 """Names of the differences that `allow` takes."""
 

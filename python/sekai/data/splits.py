@@ -13,8 +13,6 @@ import numpy as np
 from sekai.data.calendar import Duration, duration, utc_instant
 from sekai.data.market_data import MarketData
 
-__all__ = ["Fold", "WalkForward", "row_range", "split"]
-
 Amount = int | Duration
 """Rows, or a duration such as `90d`."""
 
@@ -110,6 +108,9 @@ class WalkForward(Sequence[Fold]):
                 f"too few rows for one fold: got {len(data) - data.warm_up}, need {train_rows} to "
                 f"train, {embargo} of embargo and {test_rows} to test; pass more history"
             )
+
+    def __repr__(self) -> str:
+        return f"WalkForward({len(self)} folds of {self._data!r})"
 
     def __len__(self) -> int:
         return len(self._cuts)

@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from quant_gym_rs._core import row_masks, seen_places
 from sekai.data.delisting import StreamingLifetimes
 from sekai.data.market_data import MarketData, price_indices
+from sekai.error import StateError
 from sekai.storage.display import brief_repr
-
-__all__ = ["Bar", "BarFeed", "StreamingPanel"]
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -171,13 +170,43 @@ class StreamingPanel:
             self._times[cut], self._values[cut], self._masks[:, cut], self._market[:, cut]
         )
 
+    def state_dict(self, rows: int | None = None) -> dict[str, Any]:
+        """State from which rows are pushed as before: the last `rows` rows, or all."""
+        first = 0 if rows is None else max(0, self._count - rows)
+        cut = slice(first, self._count)
+        return {
+            "times": self._instants[cut].copy(),
+            "values": self._values[cut].copy(),
+            "masks": self._masks[:, cut].copy(),
+            "market": self._market[:, cut].copy(),
+            "lifetimes": None if self._lifetimes is None else self._lifetimes.state_dict(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Replace all rows by those of a saved state; one that does not fit changes nothing."""
+        times, values = np.array(state["times"], np.int64), np.asarray(state["values"], np.float64)
+        masks, market = np.asarray(state["masks"], np.bool_), np.asarray(state["market"])
+        rows, assets = len(times), self._values.shape[1]
+        shapes = (values.shape, masks.shape, market.shape)
+        expected = (
+            (rows, *self._values.shape[1:]),
+            (len(self._masks), rows, assets),
+            (len(self._market), rows),
+        )
+        if shapes != expected or (state["lifetimes"] is None) != (self._lifetimes is None):
+            raise StateError(f"rows of another panel: got shapes {shapes}, expected {expected}")
+        if self._lifetimes is not None:
+            self._lifetimes.load_state_dict(state["lifetimes"])
+        self._count = rows
+        self._take_over(times.view("datetime64[ns]"), values, masks, market)
+
     def _take_over(
         self, times: NDArray[np.datetime64], values: Floats, masks: Bools, market: Floats
     ) -> None:
         """Copy rows to arrays with room for more; views handed out before stay valid."""
         capacity = max(MIN_CAPACITY, 2 * len(times))
-        self._times, self._values = _grown(times, 0, capacity), _grown(values, 0, capacity)
-        self._masks, self._market = _grown(masks, 1, capacity), _grown(market, 1, capacity)
+        self._times, self._values = grown(times, 0, capacity), grown(values, 0, capacity)
+        self._masks, self._market = grown(masks, 1, capacity), grown(market, 1, capacity)
         self._instants = self._times.view(np.int64)
         arrays = (self._times, self._values, self._masks, self._market)
         self._views = tuple(_read_only(array) for array in arrays)
@@ -224,7 +253,7 @@ class StreamingPanel:
         return array
 
 
-def _grown(array: NDArray[Any], axis: int, capacity: int) -> NDArray[Any]:
+def grown(array: NDArray[Any], axis: int, capacity: int) -> NDArray[Any]:
     """Copy of an array with capacity for more along an axis."""
     shape = (*array.shape[:axis], capacity, *array.shape[axis + 1 :])
     grown = np.empty(shape, array.dtype)

@@ -13,8 +13,6 @@ from sekai.data.writing import as_frame
 from sekai.storage.display import html_table, name_list, short_time
 from sekai.storage.optional import optional_import
 
-__all__ = ["describe", "panel_html", "plot", "price_decimals", "price_text"]
-
 FEWEST_DECIMALS, MOST_DECIMALS = 2, 8
 SIGNIFICANT_DIGITS = 5
 SAMPLED = 10_000

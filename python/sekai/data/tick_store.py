@@ -20,19 +20,20 @@ from urllib.parse import quote, unquote
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.data.calendar import DAY
+from sekai.data.calendar import DAY, local_time
 from sekai.data.intraday import (
     DayCache,
     DayTicks,
     FileVersion,
     Progress,
+    TickSpan,
     day_of,
     file_version,
     is_settled,
     preload,
     reporter,
 )
-from sekai.data.market_data import MarketData, frozen
+from sekai.data.market_data import MarketData
 from sekai.data.qlib.provider import QlibProvider
 from sekai.data.reading.decoding import arrow
 from sekai.data.reading.files import readable
@@ -40,8 +41,6 @@ from sekai.error import DataError
 from sekai.storage.files import replace_file
 from sekai.storage.names import did_you_mean
 from sekai.storage.optional import optional_import
-
-__all__ = ["TIME", "TickStore", "write_ticks"]
 
 Floats = NDArray[np.float64]
 Floats32 = NDArray[np.float32]
@@ -88,6 +87,9 @@ class TickStore:
                 f"create one by TickStore.build"
             )
 
+    def __repr__(self) -> str:
+        return f"TickStore({self.folder!r})"
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _opened, (type(self), self.folder, self.columns, self.cache)
 
@@ -128,7 +130,7 @@ class TickStore:
         """
         arguments = locals()
         options = {each.name: arguments[each.name] for each in dataclasses.fields(StoreOptions)}
-        build(source, os.path.abspath(folder), options)
+        build(source, os.path.abspath(folder), StoreOptions(**options))
         return cls(folder)
 
     def stocks(self, part: str = BACKTEST) -> tuple[str, ...]:
@@ -138,7 +140,7 @@ class TickStore:
 
     def dates(self, stock_id: str, part: str = BACKTEST) -> NDArray[np.datetime64]:
         """Days on which a stock has ticks."""
-        return self._file(part, stock_id)[0].days
+        return self._file(part, stock_id)[0].span.dates
 
     def day(self, stock_id: str, date: np.datetime64) -> DayTicks:
         """Return the ticks of a stock on a day; raise `DataError` if there are none."""
@@ -159,6 +161,10 @@ class TickStore:
     def has(self, stock_id: str, date: np.datetime64) -> bool:
         """Return True if a stock has ticks on a day."""
         return bool(np.isin(day_of(date), self.dates(stock_id)))
+
+    def span(self, stock_id: str) -> TickSpan:
+        """Range of the ticks of a stock."""
+        return self._file(BACKTEST, stock_id)[0].span
 
     def processed(
         self,
@@ -285,10 +291,12 @@ class TickFile:
         return times[begin:stop], values
 
     @cached_property
-    def days(self) -> Times:
-        """Days with ticks."""
+    def span(self) -> TickSpan:
+        """Range of the ticks."""
         times = self._times(self._rows(list(range(self._metadata.num_row_groups)), [TIME]))
-        return frozen(np.unique(times.astype("datetime64[D]")))
+        if not len(times):
+            raise DataError(f"{self.path}: the file has no ticks; build the store again")
+        return TickSpan.of(times)
 
     def _rows(self, groups: list[int], columns: list[str]) -> Any:
         with readable(Path(self.path)):
@@ -342,34 +350,32 @@ def _numbers(column: Any) -> Floats:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StoreOptions:
-    """Options of `TickStore.build`."""
+    """Options of `TickStore.build`, which documents them."""
 
-    stocks: Sequence[str] | None = None
-    """Stocks to write; by default all."""
-    backtest_columns: Columns | None = None
-    """Columns such as `$close` to trade on, or expressions by name, which need a provider
-    directory; by default all fields."""
-    feature_columns: Columns | None = None
-    """Columns of the features, likewise."""
-    start: Any = None
-    """First time."""
-    end: Any = None
-    """Last time, inclusive."""
-    freq: str = "1min"
-    """Frequency of the ticks of a provider directory."""
-    known_after: timedelta = timedelta(0)
-    """Delay from the start of a row of a panel until it is known."""
-    missing: float = float("nan")
-    """Replacement for missing features."""
-    overwrite: bool = False
-    """Replace existing files."""
-    progress: Progress = False
-    """True for a progress bar on stderr, or a function of the done and the total count."""
+    stocks: Sequence[str] | None
+    backtest_columns: Columns | None
+    feature_columns: Columns | None
+    start: Any
+    end: Any
+    freq: str
+    known_after: timedelta
+    missing: float
+    overwrite: bool
+    progress: Progress
+
+    def __post_init__(self) -> None:
+        for columns in (self.backtest_columns, self.feature_columns):
+            if isinstance(columns, str):
+                raise TypeError(f"columns must be a list, got {columns!r}")
+            if TIME in (columns or ()) or any(name.endswith(YESTERDAY) for name in columns or ()):
+                raise DataError(
+                    f"columns must neither be {TIME!r} nor end in {YESTERDAY!r}, which marks the "
+                    f"day before, got {list(columns or ())}"
+                )
 
 
-def build(source: MarketData | QlibProvider, folder: str, arguments: Mapping[str, Any]) -> None:
+def build(source: MarketData | QlibProvider, folder: str, options: StoreOptions) -> None:
     """Write the files of a store, see `TickStore.build`."""
-    options = _options(arguments)
     reader = (
         _PanelReader(source, options)
         if isinstance(source, MarketData)
@@ -420,9 +426,9 @@ class _PanelReader:
         self._starts: Times = data.calendar.local - np.timedelta64(options.known_after)
         self._selected = np.ones(len(data), np.bool_)
         if options.start is not None:
-            self._selected &= self._starts >= np.datetime64(options.start, "ns")
+            self._selected &= self._starts >= local_time(options.start)
         if options.end is not None:
-            self._selected &= self._starts <= np.datetime64(options.end, "ns")
+            self._selected &= self._starts <= local_time(options.end)
 
     def stocks(self) -> list[str]:
         return list(self._data.assets)
@@ -458,22 +464,6 @@ class _ProviderReader:
         start, end = self._options.start, self._options.end
         table = self._provider.features([stock], fields, start, end, freq)
         return table["datetime"], {name: table[text] for name, text in texts.items()}
-
-
-def _options(arguments: Mapping[str, Any]) -> StoreOptions:
-    known = {option.name for option in dataclasses.fields(StoreOptions)}
-    if unknown := sorted(arguments.keys() - known):
-        raise TypeError(f"unknown options {unknown}; expected some of {sorted(known)}")
-    options = StoreOptions(**arguments)
-    for columns in (options.backtest_columns, options.feature_columns):
-        if isinstance(columns, str):
-            raise TypeError(f"columns must be a list, got {columns!r}")
-        if TIME in (columns or ()) or any(name.endswith(YESTERDAY) for name in columns or ()):
-            raise DataError(
-                f"columns must neither be {TIME!r} nor end in {YESTERDAY!r}, which marks the day "
-                f"before, got {list(columns or ())}"
-            )
-    return options
 
 
 def _check(paths: Mapping[str, Sequence[str]], overwrite: bool) -> None:

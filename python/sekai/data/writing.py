@@ -15,10 +15,9 @@ from sekai.data.market_data import MarketData
 from sekai.data.reading.decoding import arrow
 from sekai.data.reading.files import MARKET_PREFIX, PanelMetadata
 from sekai.data.reading.options import MASKS
+from sekai.error import MissingExtraError
 from sekai.storage.files import new_folder, replace_file
 from sekai.storage.optional import optional_import
-
-__all__ = ["as_frame", "to_frame", "write_parquet"]
 
 GROUP_CELLS = 1 << 20
 """Cells written at once, which bounds memory."""
@@ -42,7 +41,7 @@ def to_frame(data: MarketData, backend: str, wide: bool) -> Any:
     frame = as_frame(_wide(data) if wide else _long(data), backend, purpose)
     if wide and backend == "pandas":
         frame = frame.set_index("time")
-        pandas = optional_import("pandas", "data", purpose)
+        pandas = optional_import("pandas", "", purpose)
         pairs = [(field, asset) for field in data.fields for asset in data.assets]
         frame.columns = pandas.MultiIndex.from_tuples(pairs, names=["field", "asset"])
     return frame
@@ -58,8 +57,13 @@ def as_frame(columns: Mapping[str, Any], backend: str, purpose: str) -> Any:
     """
     if backend not in BACKENDS:
         raise ValueError(f"backend must be one of {BACKENDS}, got {backend!r}")
-    for package in (backend, "pyarrow"):
-        optional_import(package, "data", purpose)
+    try:
+        # Frames of pandas come from users who have it: no extra installs it.
+        optional_import(backend, "" if backend == "pandas" else "data", purpose)
+    except MissingExtraError as error:
+        others = " or ".join(repr(other) for other in BACKENDS if other != backend)
+        raise MissingExtraError(f"{error}, or pass backend={others}") from error
+    optional_import("pyarrow", "data", purpose)
     table = _table(columns)
     if backend == "pyarrow":
         return table

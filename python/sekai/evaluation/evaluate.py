@@ -24,7 +24,7 @@ from sekai.evaluation.baselines import (
     unknown_baseline,
 )
 from sekai.evaluation.env_source import EnvSource, as_env_source
-from sekai.evaluation.evaluation import Episode, Evaluation, Flag, Provenance
+from sekai.evaluation.evaluation import CapCheck, Episode, Evaluation, Flag, Provenance
 from sekai.evaluation.flags import deflated_sharpe_flags, flags_of
 from sekai.evaluation.look_ahead import look_ahead_flags
 from sekai.evaluation.metrics import periods_per_year
@@ -87,7 +87,7 @@ def evaluate(
             by `make`.
         seeds: seeds of the episodes, or their number.
         baselines: names and policies to compare with; the defaults of the task if None, without
-            those whose actions are identical. Baselines that cannot run in this env are left out
+            those whose actions are identical. Defaults that cannot run in this env are left out
             with the flag "baseline_left_out".
         env_options: options for an id.
         name: name of the agent.
@@ -104,7 +104,8 @@ def evaluate(
     Raises:
         DataMismatchError: the env has other bars, features or assets than the policy requires.
         ValueError: there is no baseline, or a single seed without a long dated episode.
-        IncompatibleBaselineError: no baseline can run in this env.
+        IncompatibleBaselineError: a baseline that was named cannot run in this env, or none of
+            the defaults can.
     """
     task = task_of(as_env_source(env, env_options))
     policies = _policies(policy, baselines, task, name, allow)
@@ -115,7 +116,9 @@ def evaluate(
     own = run_episodes(policies[agent_name], source, task, chosen, progress=runs)
     sensitivity = _is_short(own) if sensitivity is None else sensitivity
     runs.expect(sensitivity_runs(task) * len(policies) if sensitivity else 0)
-    others_played, left_out = _baseline_episodes(policies, source, task, chosen, runs)
+    others_played, left_out = _baseline_episodes(
+        policies, source, task, chosen, runs, are_named=baselines is not None
+    )
     played = {agent_name: own, **others_played}
     if baselines is None:
         played = _without_duplicates(played, agent_name)
@@ -123,20 +126,21 @@ def evaluate(
     scorer = _scorer(task, played[agent_name], chosen, level)
     agent, *others = (scorer.outcome(key, episodes) for key, episodes in played.items())
     comparisons = scorer.comparisons(agent, others)
+    flags = [
+        *left_out,
+        *flags_of(agent, others, comparisons, scorer.bootstraps),
+        *task.flags(),
+        *look_ahead_flags(policies[agent_name], task, chosen),
+    ]
     deflated_sharpe = record_deflated_sharpe(
         returns_by_date(agent.episodes),
         task.judged_digest,
         agent_name,
         model_of(policy, ""),
         ledger,
+        flags,
     )
-    flags = [
-        *left_out,
-        *flags_of(agent, others, comparisons, scorer.bootstraps),
-        *task.flags(),
-        *look_ahead_flags(policies[agent_name], task, chosen),
-        *deflated_sharpe_flags(deflated_sharpe),
-    ]
+    flags += deflated_sharpe_flags(deflated_sharpe)
     runs.end_run()
     headlines = {key: scorer.headline(episodes) for key, episodes in played.items()}
     compared = {key: policies[key] for key in played}
@@ -165,7 +169,7 @@ def evaluate(
         flags=flags,
         deflated_sharpe=deflated_sharpe,
         benchmark=task.benchmark,
-        caps=task.cap_checks(agent.episodes),
+        caps=CapCheck.joined(agent.episodes),
         provenance=provenance_of(
             command,
             (task.data_digest, task.judged_digest),
@@ -274,8 +278,10 @@ def _baseline_episodes(
     task: Task,
     seeds: Sequence[int],
     progress: EvaluationProgress,
+    *,
+    are_named: bool,
 ) -> tuple[dict[str, list[Episode]], list[Flag]]:
-    """Episodes of all baselines that can run, and flags of the others."""
+    """Episodes of all baselines that can run, and flags of the others, unless they are named."""
     _, *baselines = policies
     played: dict[str, list[Episode]] = {}
     flags: list[Flag] = []
@@ -283,6 +289,8 @@ def _baseline_episodes(
         try:
             played[name] = run_episodes(policies[name], source, task, seeds, progress=progress)
         except IncompatibleBaselineError as error:  # noqa: PERF203 - an episode takes longer
+            if are_named:
+                raise IncompatibleBaselineError(f"{error}; leave it out of baselines=") from error
             if len(flags) == len(baselines) - 1:
                 raise
             flags.append(Flag(name=LEFT_OUT, level="warning", message=str(error)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,46 @@ class EpisodeFills:
         return f"EpisodeFills({len(self)} fills)"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapCheck:
+    """Largest exposure of the agent at decisions, where the cap holds, and after prices moved."""
+
+    measure: str
+    """"largest_weight", "sector_exposure" (with sector caps) or "gross_exposure"."""
+
+    cap: float
+    """Cap of the mandate; the largest one if it differs by asset or sector."""
+
+    at_decision: float
+    """Largest value of the weights that were ordered, after the projection onto the mandate."""
+
+    after_drift: float
+    """Largest value of the weights at the end of a step."""
+
+    rows_above_at_decision: int
+    rows_above_after_drift: int
+    rows: int
+    """Number of steps of all episodes."""
+
+    agent: str = ""
+    """Agent of several whose caps these are; "" for a single one."""
+
+    @staticmethod
+    def joined(episodes: Sequence[Episode]) -> list[CapCheck]:
+        """Largest exposures over all episodes, and the sums of rows."""
+        return [
+            replace(
+                checks[0],
+                at_decision=max(check.at_decision for check in checks),
+                after_drift=max(check.after_drift for check in checks),
+                rows_above_at_decision=sum(check.rows_above_at_decision for check in checks),
+                rows_above_after_drift=sum(check.rows_above_after_drift for check in checks),
+                rows=sum(check.rows for check in checks),
+            )
+            for checks in zip(*(episode.caps for episode in episodes), strict=True)
+        ]
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Episode:
     """Account, actions and fills of one episode; what the env does not report is empty or None."""
@@ -99,6 +140,13 @@ class Episode:
 
     benchmark: Floats | None = None
     """Returns of the benchmark of alpha and beta by step; None without one."""
+
+    compromise: NDArray[np.int64] | None = None
+    """Constraints of a mandate relaxed at the decision of each step, by any agent: bits of
+    `sekai.market.Compromise`."""
+
+    caps: list[CapCheck] = field(default_factory=list)
+    """Exposures against the caps of a mandate; empty without one."""
 
     @property
     def returns(self) -> Floats:
@@ -240,28 +288,6 @@ class Sensitivity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CapCheck:
-    """Largest exposure of the agent at decisions, where the cap holds, and after prices moved."""
-
-    measure: str
-    """"largest_weight" or "gross_exposure"."""
-
-    cap: float
-    """Cap of the mandate; the largest one if it differs by asset."""
-
-    at_decision: float
-    """Largest value of the weights that were ordered, after the projection onto the mandate."""
-
-    after_drift: float
-    """Largest value of the weights at the end of a step."""
-
-    rows_above_at_decision: int
-    rows_above_after_drift: int
-    rows: int
-    """Number of steps of all episodes."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Flag:
     """Warning flag: automatic remark on a suspicious result."""
 
@@ -296,6 +322,9 @@ class DeflatedSharpe:
 
     minimum_track_record: float
     """Number of returns needed to reject a ratio of 0 at 95 % confidence."""
+
+    is_valid: bool = True
+    """False if the results are invalid; then both probabilities are NaN."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,6 +385,11 @@ class Evaluation:
 
     caps: list[CapCheck] = field(default_factory=list)
     """Exposures of the agent against the caps of a portfolio; empty for other tasks."""
+
+    @property
+    def is_valid(self) -> bool:
+        """False if a flag of the level "error" invalidates the results."""
+        return all(flag.level != "error" for flag in self.flags)
 
     @property
     def agent(self) -> PolicyOutcome:

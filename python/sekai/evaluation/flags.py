@@ -15,6 +15,7 @@ from sekai.evaluation.evaluation import (
     PolicyOutcome,
 )
 from sekai.evaluation.scorer import MIN_SEEDS, count_dates, is_overlapping
+from sekai.market import Compromise
 
 __all__ = ["deflated_sharpe_flags", "flags_of"]
 
@@ -50,6 +51,8 @@ def flags_of(
         _ruined(agent),
         _losing(agent),
         _turnover_blow_up(agent),
+        _constraints_relaxed(agent),
+        _exceeds_volume(agent),
         _implausible(agent),
         _few_seeds(agent, bootstraps),
         _overlapping(agent),
@@ -124,6 +127,32 @@ def _turnover_blow_up(agent: PolicyOutcome) -> Flag | None:
     )
 
 
+def _constraints_relaxed(agent: PolicyOutcome) -> Flag | None:
+    decisions = [e.compromise for e in agent.episodes if e.compromise is not None]
+    bits = np.concatenate([np.zeros(0, np.int64), *decisions])
+    if not bits.any():
+        return None
+    counts = {kind: int(np.count_nonzero(bits & kind)) for kind in Compromise}
+    kinds = ", ".join(f"{kind.name} {count:,}" for kind, count in counts.items() if count)
+    return _warning(
+        "constraints_relaxed",
+        f"{np.count_nonzero(bits):,} of {len(bits):,} decisions could not meet all constraints, "
+        f"which were relaxed ({kinds.lower()}), see sekai.market.Compromise",
+    )
+
+
+def _exceeds_volume(agent: PolicyOutcome) -> Flag | None:
+    shares = [episode.outcome.get("participation", 0.0) for episode in agent.episodes]
+    count = sum(share > 1.0 for share in shares)
+    if not count:
+        return None
+    return _warning(
+        "exceeds_volume",
+        f"{count} of {len(shares)} episodes fill more than the market traded, up to "
+        f"{max(shares):.1f} times; cap fills by vol_threshold, or trade smaller orders",
+    )
+
+
 def _implausible(agent: PolicyOutcome) -> Flag | None:
     accounts = [episode.returns for episode in agent.episodes if len(episode.equity) > 2]
     if not accounts:
@@ -153,11 +182,11 @@ def _few_seeds(agent: PolicyOutcome, bootstraps: bool) -> Flag | None:
 def _overlapping(agent: PolicyOutcome) -> Flag | None:
     if not is_overlapping(agent.episodes):
         return None
-    total, distinct = count_dates(agent.episodes)
+    _, distinct = count_dates(agent.episodes)
     return _warning(
         "overlapping_episodes",
-        f"{len(agent.episodes)} episodes share dates: {distinct:,} of {total:,} rows are "
-        "distinct, and they count as one history",
+        f"{len(agent.episodes)} episodes share dates and count as one history of {distinct:,} "
+        "rows; metrics of returns are of that history",
     )
 
 
@@ -188,13 +217,15 @@ def _start(episode: Episode) -> tuple[str, float]:
 
 
 def _not_ahead(comparisons: Sequence[BaselineComparison]) -> Flag | None:
-    names = [comparison.baseline for comparison in comparisons if comparison.standing != "ahead"]
-    if not names:
+    phrases = {"behind": "significantly worse", "inconclusive": "not significantly better"}
+    parts = [
+        f"{phrase} than that of {', '.join(names)}"
+        for standing, phrase in phrases.items()
+        if (names := [each.baseline for each in comparisons if each.standing == standing])
+    ]
+    if not parts:
         return None
-    return _warning(
-        "not_ahead",
-        f"{comparisons[0].metric} is not significantly better than that of {', '.join(names)}",
-    )
+    return _warning("not_ahead", f"{comparisons[0].metric} is {'; '.join(parts)}")
 
 
 def _clone(agent: PolicyOutcome, baseline: PolicyOutcome) -> Flag | None:

@@ -252,7 +252,7 @@ def as_policy(policy: Any, name: str | None = None, allow: Collection[str] = ())
     if isinstance(policy, Policy):
         return policy
     if isinstance(policy, (str, os.PathLike)):
-        from sekai.training import load_policy
+        from sekai.policy import load_policy
 
         return as_policy(load_policy(policy), name or Path(policy).stem, allow)
     wrapped = _as_policy(policy, name)
@@ -304,7 +304,7 @@ def as_multi_agent_policy(
         policies = {agent: single(own) for agent, own in policy.items()}
         return _PerAgentPolicy(name or "team", policies)
     if isinstance(policy, (str, os.PathLike)) and find_baseline(os.fspath(policy)) is None:
-        from sekai.training import load_policy
+        from sekai.policy import load_policy
 
         loaded = load_policy(policy, allow=allow)
         return as_multi_agent_policy(loaded, name or Path(policy).stem, find_baseline)

@@ -154,7 +154,7 @@ class Scorer:
         values = agent.by_seed[name], baseline.by_seed[name]
         difference, p_value, wins = paired(*values, self.task.higher_is_better, self.level)
         if self.bootstraps and name in RETURN_METRICS:
-            difference, p_value, wins = paired_bootstrap(
+            difference, p_value, _ = paired_bootstrap(
                 sample_returns(padded_to(agent.episodes, baseline.episodes)),
                 sample_returns(padded_to(baseline.episodes, agent.episodes)),
                 partial(self._of_returns, name),

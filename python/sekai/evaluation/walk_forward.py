@@ -16,7 +16,7 @@ from sekai.evaluation.evaluate import FIRST_SEED, LEFT_OUT, evaluate, provenance
 from sekai.evaluation.evaluation import CapCheck, Episode, Evaluation, metric_columns
 from sekai.evaluation.flags import deflated_sharpe_flags, flags_of
 from sekai.evaluation.metrics import periods_per_year
-from sekai.evaluation.scorer import Scorer, returns_by_date
+from sekai.evaluation.scorer import MIN_RETURNS, Scorer, returns_by_date
 from sekai.evaluation.statistics.deflated_sharpe import Ledger, record_deflated_sharpe
 from sekai.evaluation.tasks import task_of
 from sekai.evaluation.tasks.portfolio import digest_of_judged_rows
@@ -143,7 +143,7 @@ def walk_forward(
     digests = data.digest, digest_of_judged_rows([fold.test for fold in cuts])
     joined = _joined(evaluations, data, options, level, command, digests)
     returns = returns_by_date(joined.agent.episodes)
-    deflated_sharpe = record_deflated_sharpe(returns, digests[1], name, "", ledger)
+    deflated_sharpe = record_deflated_sharpe(returns, digests[1], name, "", ledger, joined.flags)
     flags = [*joined.flags, *deflated_sharpe_flags(deflated_sharpe)]
     return WalkForwardEvaluation(
         folds=evaluations,
@@ -185,7 +185,14 @@ def _folds(
             f"data has room for {len(cuts)} folds of {train_rows} training and {test_rows} test "
             f"rows, got folds={folds}; use fewer or shorter folds"
         )
-    return list(cuts)[-folds:]
+    chosen = list(cuts)[-folds:]
+    shortest = min(len(fold.test) - fold.test.warm_up for fold in chosen)
+    if shortest <= MIN_RETURNS:
+        raise ValueError(
+            f"folds of {shortest} test rows have no confidence interval; expected at least "
+            f"{MIN_RETURNS + 1} each: use fewer folds, a larger test_rows or more data"
+        )
+    return chosen
 
 
 def _default_test_rows(
@@ -249,31 +256,12 @@ def _joined(
     return replace(
         first,
         policies=outcomes,
-        caps=_joined_caps(folds),
+        caps=CapCheck.joined(agent.episodes),
         periods_per_year=scorer.periods,
         comparisons=comparisons,
         flags=[*flags_of(agent, others, comparisons, bootstraps=True), *flags],
         provenance=provenance_of(command, digests, first.provenance.model, settings),
     )
-
-
-def _joined_caps(folds: Sequence[Evaluation]) -> list[CapCheck]:
-    """Largest exposures over all folds, and the sum of rows above a cap."""
-    joined = []
-    for checks in zip(*(fold.caps for fold in folds), strict=True):
-        counts = {
-            name: sum(getattr(check, name) for check in checks)
-            for name in ("rows_above_at_decision", "rows_above_after_drift", "rows")
-        }
-        joined.append(
-            replace(
-                checks[0],
-                at_decision=max(check.at_decision for check in checks),
-                after_drift=max(check.after_drift for check in checks),
-                **counts,
-            )
-        )
-    return joined
 
 
 def _chained(episodes: Sequence[Episode]) -> Episode:
@@ -297,6 +285,8 @@ def _chained(episodes: Sequence[Episode]) -> Episode:
             for kind in first.costs
         },
         benchmark=_concatenated([episode.benchmark for episode in episodes]),
+        compromise=_concatenated([episode.compromise for episode in episodes]),
+        caps=CapCheck.joined(episodes),
         fills=None,
         outcome={},
     )

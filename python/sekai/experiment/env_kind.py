@@ -12,8 +12,6 @@ from sekai.registry import EnvSpec
 from sekai.registry.entry_point import loaded
 from sekai.spaces import Dict, Space, Tuple
 
-__all__ = ["EnvKind", "short_space"]
-
 MAKE_OPTIONS = ("max_episode_steps",)
 """Options of `make` that every env takes."""
 

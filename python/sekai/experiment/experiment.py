@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from sekai.config.convert import require
-from sekai.config.toml_file import KeyPath
+from sekai.config.toml_file import ConfigSource, KeyPath
 from sekai.data import Pipeline
 from sekai.data.calendar import duration
 from sekai.experiment.env_kind import EnvKind
@@ -16,17 +17,6 @@ from sekai.experiment.env_kind import EnvKind
 if TYPE_CHECKING:
     from sekai.experiment.preparation import DataSource
     from sekai.training import Agent, AgentSettings
-
-__all__ = [
-    "FIRST_EVALUATION_SEED",
-    "MODULE",
-    "DataSection",
-    "EvaluateSection",
-    "Experiment",
-    "RunSection",
-    "TrainSection",
-    "WalkForwardSection",
-]
 
 Amount = int | str
 
@@ -79,7 +69,8 @@ class DataSection:
     """Rows, or a duration such as "30d", left out between two parts."""
 
     warm_up: Amount | None = None
-    """Rows, or a duration, of history before a part; None for the lookback of the features."""
+    """Rows, or a duration, of history before a part; None for the lookback of the features, or
+    all of it if they have none."""
 
     features: tuple[Any, ...] | None = None
     """Features in the observation, such as "momentum(20)"; None for the default of the env."""
@@ -112,7 +103,7 @@ class TrainSection:
     steps: int
     """Steps of single envs."""
 
-    algorithm: Literal["ppo", "a2c", "ddpg", "sac", "maddpg", "qmix"] = "ppo"
+    algorithm: Literal["ppo", "a2c", "ddpg", "td3", "sac", "dqn", "maddpg", "qmix"] = "ppo"
     """Algorithm; `sekai info ppo` lists its settings."""
 
     checkpoint_seconds: float = 30.0
@@ -186,6 +177,13 @@ class EvaluateSection:
         return range(FIRST_EVALUATION_SEED, FIRST_EVALUATION_SEED + self.seeds)
 
 
+class AlgorithmChoice(NamedTuple):
+    """Algorithm of an experiment, and its settings."""
+
+    agent: type[Agent]
+    settings: AgentSettings
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
     """A checked experiment: env, data, algorithm with its settings, and evaluation."""
@@ -209,16 +207,43 @@ class Experiment:
     """Options of the data source, converted."""
 
     train: TrainSection
-    agent: type[Agent]
-    settings: AgentSettings
+    algorithm: AlgorithmChoice | None
+    """Algorithm with its settings; None if the experiment was read to act only."""
+
     evaluate: EvaluateSection
     references: dict[KeyPath, Any] = dataclasses.field(default_factory=dict)
     """Values with references `package.module:name`, as in the file, by section and key."""
+
+    config: ConfigSource = dataclasses.field(
+        default_factory=ConfigSource, repr=False, compare=False
+    )
+    """File and overrides, at whose lines errors point."""
 
     @property
     def id(self) -> str:
         """Env id."""
         return self.env.spec.id
+
+    @property
+    def agent(self) -> type[Agent]:
+        """Algorithm."""
+        return self._algorithm.agent
+
+    @property
+    def settings(self) -> AgentSettings:
+        """Settings of the algorithm."""
+        return self._algorithm.settings
+
+    @property
+    def _algorithm(self) -> AlgorithmChoice:
+        assert self.algorithm is not None, "read with its algorithm"
+        return self.algorithm
+
+    def new_agent(self, env_options: Mapping[str, Any]) -> Agent:
+        """Untrained agent of the experiment on an env with these options."""
+        return self.agent(
+            self.id, seed=self.run.seed, settings=self.settings, env_options=env_options
+        )
 
     def resolved(self, name: str) -> dict[str, Any]:
         """Plain values of an equivalent experiment file, defaults included.

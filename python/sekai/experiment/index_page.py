@@ -18,15 +18,6 @@ if TYPE_CHECKING:
     from sekai.evaluation import Evaluation, PolicyOutcome
     from sekai.evaluation.report.elements import Cell, Markup, Section
 
-__all__ = [
-    "INDEX_FILE",
-    "best_baseline",
-    "mean_growth",
-    "refresh_index",
-    "run_summary",
-    "write_index",
-]
-
 INDEX_FILE = "index.html"
 MAX_POINTS = 60
 """Maximum points of an equity curve."""
@@ -91,7 +82,7 @@ def write_index(root: Path) -> Path:
     if settings is not None:
         sections.append(settings)
     count = f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
-    text = page("Runs", [root.resolve().name, count], sections)
+    text = page("Runs", [root.resolve().name, count], sections, "runs")
     with replace_file(root / INDEX_FILE, ".html") as draft:
         draft.write_text(text, encoding="utf-8", newline="\n")
     return root / INDEX_FILE
@@ -113,7 +104,7 @@ def _results_section(runs: Sequence[RunFolder], root: Path) -> Section:
     known = {name for summary in summaries.values() for name in summary["metrics"]}
     shown = [name for name in METRICS if name in known]
     metrics = [label_of(name).heading for name in shown]
-    heads = ["Run", "Equity", "Headline", "Best baseline", *metrics, *FACTS.values(), "Created"]
+    heads = ["Run", "Headline", "Equity", "Best baseline", *metrics, *FACTS.values(), "Created"]
     rows = [
         _result_row(RunFolder(path), known, summaries[path], shown, root)
         for path, known in facts.items()
@@ -154,8 +145,8 @@ def _result_row(
     ]
     return [
         Cell(name),
-        Cell(_picture(summary["equity"], summary["baseline_equity"], run.name)),
         _headline(facts.get("headline")),
+        Cell(_picture(summary["equity"], summary["baseline_equity"], run.name)),
         Cell(policy_label(summary["baseline"] or "")),
         *numbers,
         *map(Cell, texts),
@@ -164,7 +155,7 @@ def _result_row(
 
 
 def _headline(headline: Mapping[str, Any] | None) -> Cell:
-    from sekai.evaluation.report.elements import Cell, format_number, label_of
+    from sekai.evaluation.report.elements import Cell, element, format_number, joined, label_of
 
     if headline is None:
         return Cell("")
@@ -172,7 +163,11 @@ def _headline(headline: Mapping[str, Any] | None) -> Cell:
     value, low, high = (float(headline[key]) for key in ("value", "low", "high"))
     size = max((abs(each) for each in (value, low, high) if math.isfinite(each)), default=0.0)
     own, *bounds = (format_number(each, label.kind, size) for each in (value, low, high))
-    return Cell(f"{label.text} {own} [{', '.join(bounds)}]", value)
+    mark = "" if headline.get("is_valid", True) else " (invalid)"
+    lines = (("value", f"{label.text} {own}"), ("bounds", f"[{', '.join(bounds)}]{mark}"))
+    content = joined(*(element("span", text, class_=look) for look, text in lines))
+    # Invalid results have no place in the order.
+    return Cell(content, math.nan if mark else value)
 
 
 def _settings_section(runs: Sequence[RunFolder]) -> Section | None:

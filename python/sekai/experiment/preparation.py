@@ -11,25 +11,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sekai.config.convert import CONVERTERS, type_hints
-from sekai.data.calendar import duration
-from sekai.experiment.experiment import DataSection, Experiment
+from sekai.config.convert import CONVERTERS, pointing_at, type_hints
+from sekai.data.calendar import as_timedelta
+from sekai.experiment.experiment import Amount, DataSection, Experiment
 
 if TYPE_CHECKING:
     from sekai.data import MarketData, Pipeline
-
-__all__ = [
-    "CUSTOM_SOURCES",
-    "DataSource",
-    "DataSplit",
-    "EnvOptions",
-    "data_source",
-    "fit_pipeline",
-    "known_sources",
-    "observed_rows",
-    "prepare",
-    "split_data",
-]
 
 FEATURE_CLIP = 5.0
 """Bound of scaled features, as in the envs that choose features themselves."""
@@ -37,10 +24,7 @@ FEATURE_CLIP = 5.0
 CUSTOM_SOURCES: dict[str, Callable[..., Any]] = {}
 """Functions of the user that return market data, by reference `package.module:name`."""
 
-CONVERTERS[timedelta] = (
-    lambda value: timedelta(microseconds=duration(value) / 1000),
-    "a time such as '1min'",
-)
+CONVERTERS[timedelta] = (as_timedelta, "a time such as '1min'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +62,21 @@ def prepare(experiment: Experiment) -> EnvOptions:
 
     Raises:
         DataError: the data is invalid.
-        ValueError: the data cannot be split as requested.
+        ConfigError: the data does not fit the experiment, which is pointed at.
     """
     options = experiment.env_options
     if experiment.data is None or experiment.source is None:
         return EnvOptions(options, options, options, "")
-    panel = experiment.source.read(**experiment.source_options)
+    with pointing_at(experiment.config, "data"):
+        panel = experiment.source.read(**experiment.source_options)
     shared_options = getattr(experiment.env.entry, "shared_options", None)
     if shared_options is not None:
         # Of the whole data, so that observations of all parts have the same shape.
         options = {**options, **shared_options(panel, options)}
-    parts = split_data(
-        experiment.data, panel, observed_rows(experiment), experiment.env.takes_features
-    )
+    with pointing_at(experiment.config, "data", ("split",)):
+        parts = split_data(
+            experiment.data, panel, observed_rows(experiment), experiment.env.takes_features
+        )
     features = {} if parts.pipeline is None else {"features": parts.pipeline}
     validation = parts.train if parts.validation is None else parts.validation
     return EnvOptions(
@@ -114,13 +100,22 @@ def split_data(
     """
     first = panel.split(*section.parts, embargo=section.embargo)[0]
     pipeline = fit_pipeline(section, first) if with_features else None
-    warm_up = section.warm_up
-    if warm_up is None:
-        warm_up = lookback + (0 if pipeline is None else pipeline.lookback or 0)
+    warm_up = warm_up_rows(section, panel, lookback, pipeline)
     parts = panel.split(*section.parts, embargo=section.embargo, warm_up=warm_up)
     if len(parts) not in (2, 3):
         raise ValueError(f"split must give 2 or 3 parts, got {section.split!r} with {len(parts)}")
     return DataSplit(parts[0], parts[1] if len(parts) == 3 else None, parts[-1], pipeline)
+
+
+def warm_up_rows(
+    section: DataSection, panel: MarketData, lookback: int, pipeline: Pipeline | None
+) -> Amount:
+    """Rows of history before a part: as many as windows and features need, all if they need all."""
+    if section.warm_up is not None:
+        return section.warm_up
+    if pipeline is None:
+        return lookback
+    return len(panel) if pipeline.lookback is None else lookback + pipeline.lookback
 
 
 def data_source(name: str) -> DataSource | None:
@@ -164,7 +159,7 @@ def observed_rows(experiment: Experiment) -> int:
 def _summary(parts: DataSplit) -> str:
     def rows(data: MarketData) -> str:
         first, last = data.times[data.warm_up], data.times[-1]
-        return f"{len(data) - data.warm_up} rows ({str(first)[:10]} to {str(last)[:10]})"
+        return f"{len(data) - data.warm_up:,} rows ({str(first)[:10]} to {str(last)[:10]})"
 
     validation = "" if parts.validation is None else f", validation on {rows(parts.validation)}"
     return f"training on {rows(parts.train)}{validation}, test on {rows(parts.test)}"

@@ -11,6 +11,7 @@ from sekai.config.toml_file import ConfigSource
 from sekai.error import UnknownEnvError
 from sekai.experiment.env_kind import EnvKind
 from sekai.experiment.experiment import (
+    AlgorithmChoice,
     DataSection,
     EvaluateSection,
     Experiment,
@@ -22,8 +23,6 @@ from sekai.experiment.references import import_for, resolve
 from sekai.registry import spec
 from sekai.storage.names import did_you_mean
 
-__all__ = ["baselines_for", "read_experiment"]
-
 SECTIONS = ("run", "env", "data", "train", "policy", "evaluate")
 OTHER_SECTIONS = {"data": "[data]", "features": "features in [data]"}
 """Options of envs that belong to another section."""
@@ -31,13 +30,16 @@ OTHER_SECTIONS = {"data": "[data]", "features": "features in [data]"}
 Section = TypeVar("Section")
 
 
-def read_experiment(source: ConfigSource, imports: Sequence[str] = ()) -> Experiment:
+def read_experiment(
+    source: ConfigSource, imports: Sequence[str] = (), *, acts_only: bool = False
+) -> Experiment:
     """Check an experiment, the quick checks first.
 
     Args:
         source: values of the experiment. A file of the user may name modules to import, in `[run]`
             and in references `package.module:name`; the copy in a run folder may not.
         imports: modules that the user named, or experiment files of the user that name them.
+        acts_only: leave out the settings of the algorithm, which need torch.
 
     Raises:
         ConfigError: with the location of the first invalid key or value.
@@ -61,7 +63,7 @@ def read_experiment(source: ConfigSource, imports: Sequence[str] = ()) -> Experi
     evaluate = _evaluate(source, kind)
     train = _train(source)
     # From here on torch is needed, which takes seconds to import.
-    agent, settings = _settings(source, train, kind.spec.id)
+    algorithm = None if acts_only else _algorithm(source, train, kind.spec.id)
     return Experiment(
         run=run,
         env=kind,
@@ -72,10 +74,10 @@ def read_experiment(source: ConfigSource, imports: Sequence[str] = ()) -> Experi
         source_values=source_values,
         source_options=source_options,
         train=train,
-        agent=agent,
-        settings=settings,
+        algorithm=algorithm,
         evaluate=evaluate,
         references=references,
+        config=source,
     )
 
 
@@ -221,15 +223,15 @@ def _evaluate(source: ConfigSource, kind: EnvKind) -> EvaluateSection:
 def _train(source: ConfigSource) -> TrainSection:
     values = _values(source, "train")
     if "steps" not in values:
-        source.refuse(("train",), "[train] needs steps, such as steps = 200_000")
+        source.refuse(("train",), "[train] needs steps, such as steps = 200_000, or --steps 200000")
     names = {field.name for field in dataclasses.fields(TrainSection)}
     own = {name: value for name, value in values.items() if name in names}
     return _section(source, "train", TrainSection, own)
 
 
-def _settings(source: ConfigSource, train: TrainSection, id: str) -> tuple[Any, Any]:
+def _algorithm(source: ConfigSource, train: TrainSection, id: str) -> AlgorithmChoice:
     import sekai.training
-    from sekai.training.agent_settings import default_settings
+    from sekai.training.defaults import default_settings
 
     agent = getattr(sekai.training, train.algorithm.upper())
     own = {field.name for field in dataclasses.fields(TrainSection)}
@@ -247,7 +249,7 @@ def _settings(source: ConfigSource, train: TrainSection, id: str) -> tuple[Any, 
         source.refuse(("policy", *mentioned_key(str(error), policy)), str(error))
     _require_registered(source, networks)
     try:
-        return agent, default.replaced(**values, policy=networks)
+        return AlgorithmChoice(agent, default.replaced(**values, policy=networks))
     except (ValueError, TypeError) as error:
         source.refuse(("train", *mentioned_key(str(error), values)), str(error))
 

@@ -36,8 +36,6 @@ from sekai.registry import register
 from sekai.storage.kinds import name_of_kind, register_kind
 from sekai.storage.names import did_you_mean
 
-__all__ = ["CodeReference", "add_working_folder", "find_references", "import_for", "resolve"]
-
 NAMES = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 REFERENCE = re.compile(rf"(?<![\w.:/\\'\"])({NAMES}):({NAMES})(?![\w:/\\])")
 

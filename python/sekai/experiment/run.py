@@ -35,22 +35,6 @@ if TYPE_CHECKING:
     from sekai.experiment.preparation import EnvOptions
     from sekai.training import Agent, Callback
 
-__all__ = [
-    "ExperimentResult",
-    "RunOptions",
-    "default_name",
-    "evaluate_run",
-    "headline",
-    "output_of",
-    "resume_run",
-    "run_experiment",
-    "run_to_resume",
-    "sigterm_as_interrupt",
-    "source_with",
-    "start_run",
-    "write_run_report",
-]
-
 PLAIN_SECONDS = 5.0
 """Minimum seconds between two lines of progress without a terminal."""
 
@@ -71,6 +55,11 @@ class ExperimentResult:
 
     walk_forward: WalkForwardEvaluation | None = None
     """Walk-forward evaluation, if the experiment asks for one."""
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"{self.evaluation._repr_html_()}<p>{escape(str(self.run.path))}</p>"
 
 
 def _write_line(text: str) -> None:
@@ -182,12 +171,7 @@ def start_run(
         f"{run.path}: training {train.algorithm} on {experiment.id}, {train.steps:,} steps"
     )
     prepared = _prepared(experiment, options)
-    agent = experiment.agent(
-        experiment.id,
-        seed=experiment.run.seed,
-        settings=experiment.settings,
-        env_options=prepared.train,
-    )
+    agent = experiment.new_agent(prepared.train)
     # Only now: an experiment that cannot be trained leaves no folder behind.
     run.begin(dump_toml(experiment.resolved(run.path.name)), _facts(experiment, options.command))
     return _train(agent, experiment, prepared, run, options)
@@ -208,12 +192,7 @@ def resume_run(run: RunFolder, imports: Sequence[str], options: RunOptions) -> E
     checkpoint = latest_checkpoint(run.checkpoints)
     if checkpoint is None:
         options.log("no checkpoint found: training starts over")
-        agent = experiment.agent(
-            experiment.id,
-            seed=experiment.run.seed,
-            settings=experiment.settings,
-            env_options=prepared.train,
-        )
+        agent = experiment.new_agent(prepared.train)
     else:
         agent = experiment.agent.resume(checkpoint, env=experiment.id, env_options=prepared.train)
         options.log(f"resuming from {checkpoint}, after {agent.steps:,} steps")
@@ -288,10 +267,11 @@ def write_run_report(
 
 
 def headline(evaluation: Evaluation) -> dict[str, Any]:
-    """Headline metric of a run with its confidence interval."""
+    """Headline metric of a run with its confidence interval, and if it is invalid."""
     interval = evaluation.agent.metrics[evaluation.headline]
     values = {"value": interval.value, "low": interval.low, "high": interval.high}
-    return {"metric": evaluation.headline, **{name: str(value) for name, value in values.items()}}
+    texts = {name: str(value) for name, value in values.items()}
+    return {"metric": evaluation.headline, **texts, "is_valid": evaluation.is_valid}
 
 
 @contextlib.contextmanager
@@ -320,6 +300,7 @@ def default_name(source: ConfigSource) -> str:
 
 
 def _prepared(experiment: Experiment, options: RunOptions) -> EnvOptions:
+    from sekai.config.convert import pointing_at
     from sekai.experiment.experiment import FIRST_EVALUATION_SEED
     from sekai.experiment.preparation import prepare
     from sekai.registry import make
@@ -328,7 +309,10 @@ def _prepared(experiment: Experiment, options: RunOptions) -> EnvOptions:
     if prepared.summary:
         options.note(prepared.summary)
     # A test env that cannot be built is reported before hours of training.
-    with make(experiment.env.spec, **prepared.test) as env:
+    with (
+        pointing_at(experiment.config, "env"),
+        make(experiment.env.spec, **prepared.test) as env,
+    ):
         env.reset(seed=FIRST_EVALUATION_SEED)
     return prepared
 

@@ -16,23 +16,6 @@ from sekai.storage.lock import FileLock, is_locked
 from sekai.storage.names import did_you_mean
 from sekai.storage.strict_json import parse_json
 
-__all__ = [
-    "DEFAULT_ROOT",
-    "SEEDS_FILE",
-    "ExperimentError",
-    "LearningCurve",
-    "RunFolder",
-    "find_run",
-    "free_name",
-    "is_run_locked",
-    "is_seeds_folder",
-    "latest_name",
-    "lock_run",
-    "name_taken",
-    "runs_in",
-    "utc_now",
-]
-
 DEFAULT_ROOT = Path("runs")
 LOCK_FILE = ".lock"
 SEEDS_FILE = "seeds.json"

@@ -27,6 +27,7 @@ from sekai.experiment.run_folder import (
     RunFolder,
     free_name,
     is_seeds_folder,
+    name_taken,
     utc_now,
 )
 from sekai.storage.strict_json import parse_json
@@ -34,8 +35,6 @@ from sekai.storage.strict_json import parse_json
 if TYPE_CHECKING:
     from sekai.config.toml_file import ConfigSource
     from sekai.evaluation import Evaluation, Interval
-
-__all__ = ["SeedsResult", "resume_seeds", "run_seeds", "seeds_folder", "start_seeds"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +50,10 @@ class SeedsResult:
 
     report: Path | None
     """HTML report of all seeds; None if a package for it is missing."""
+
+    def __repr__(self) -> str:
+        value, count = self.interval(self.metric), len(self.evaluations)
+        return f"SeedsResult({self.path}: {self.metric} {value} over {count} training seeds)"
 
     @property
     def metric(self) -> str:
@@ -153,10 +156,7 @@ def start_seeds(
         source.refuse(("run",), "[run] needs seeds, such as seeds = [1, 2, 3]")
     folder = runs / (experiment.run.name or free_name(runs, default_name(source)))
     if folder.exists():
-        raise ExperimentError(
-            f"{folder} exists, and runs are never overwritten: --resume continues it, --name "
-            f"chooses another name, such as --name {free_name(runs, folder.name)}"
-        )
+        raise name_taken(RunFolder(folder))
     folder.mkdir(parents=True)
     config = dump_toml(experiment.resolved(folder.name))
     (folder / "config.toml").write_text(config, encoding="utf-8")

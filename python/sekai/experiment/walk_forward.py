@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from sekai.experiment.preparation import fit_pipeline, observed_rows
+from sekai.experiment.preparation import fit_pipeline, observed_rows, warm_up_rows
 from sekai.experiment.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from sekai.data.splits import Fold
     from sekai.evaluation import WalkForwardEvaluation
     from sekai.experiment.experiment import Experiment
-
-__all__ = ["walk_forward_run"]
 
 
 def walk_forward_run(
@@ -44,19 +42,11 @@ def walk_forward_run(
         trained += 1
         log(f"walk-forward: training fold {trained} of {section.folds} on {_period(rows)}")
         features = {"data": rows, "features": fit_pipeline(data, rows)}
-        agent = experiment.agent(
-            experiment.id,
-            seed=experiment.run.seed,
-            settings=experiment.settings,
-            env_options={**experiment.env_options, **features},
-        )
+        agent = experiment.new_agent({**experiment.env_options, **features})
         agent.fit(experiment.train.steps)
         agent.close()
         return agent
 
-    warm_up = data.warm_up
-    if warm_up is None:
-        warm_up = observed_rows(experiment) + (pipeline.lookback or 0)
     result = walk_forward(
         train,
         panel,
@@ -65,7 +55,7 @@ def walk_forward_run(
         test_rows=section.test_rows,
         expanding=section.expanding,
         embargo=data.embargo,
-        warm_up=warm_up,
+        warm_up=warm_up_rows(data, panel, observed_rows(experiment), pipeline),
         features=pipeline,
         baselines=experiment.evaluate.baselines,
         env_options=experiment.env_options,

@@ -7,8 +7,6 @@ from typing import Any
 
 from sekai.config.checked import CheckedConfig
 
-__all__ = ["CashAccount", "MarginAccount"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CashAccount(CheckedConfig):

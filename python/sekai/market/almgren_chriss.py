@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from quant_gym_rs._core import optimal_trajectory
 from sekai.config.checked import CheckedConfig
 
-__all__ = ["AlmgrenChriss", "Frontier", "almgren_chriss_schedule"]
-
 Floats = NDArray[np.float64]
 
 SLACK = 1e-9

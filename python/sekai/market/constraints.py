@@ -14,8 +14,7 @@ from quant_gym_rs import _core
 from sekai.config.checked import CheckedConfig
 from sekai.market.accounts import CashAccount, MarginAccount
 from sekai.storage.display import brief_repr
-
-__all__ = ["Compromise", "Constraints", "ProjectedWeights", "project_weights"]
+from sekai.storage.names import unknown_name
 
 Bounds = float | tuple[float, float]
 """Lower and upper bound, or one number for the bound of the absolute value."""
@@ -153,7 +152,7 @@ class Constraints(CheckedConfig):
             return indices, [self.sector_caps] * len(names)
         unknown = sorted(set(self.sector_caps) - set(names))
         if unknown:
-            raise ValueError(f"unknown sectors {unknown} in sector_caps; expected some of {names}")
+            raise ValueError(f"sector_caps: {unknown_name('sector', unknown[0], names)}")
         return indices, [self.sector_caps.get(name) for name in names]
 
 
@@ -314,7 +313,7 @@ def _by_asset(
     """Value of each asset; the default where there is none."""
     unknown = sorted(set(values) - set(assets))
     if unknown:
-        raise ValueError(f"unknown assets {unknown} in {name}; expected some of {list(assets)}")
+        raise ValueError(f"{name}: {unknown_name('asset', unknown[0], assets)}")
     return [values.get(asset, default) for asset in assets]
 
 

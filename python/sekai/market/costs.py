@@ -10,15 +10,6 @@ from quant_gym_rs._core import cost_kinds
 from sekai.config.checked import CheckedConfig
 from sekai.storage.names import did_you_mean
 
-__all__ = [
-    "COST_FIELDS",
-    "COST_KINDS",
-    "TRADING_COSTS",
-    "AssetRate",
-    "Costs",
-    "rate_by_asset",
-]
-
 AssetRate = float | Mapping[str, float]
 """Number for all assets, or by asset: every asset by name, or some and `default` for the rest."""
 
@@ -129,8 +120,8 @@ def rate_by_asset(name: str, rate: AssetRate, assets: Sequence[str]) -> float | 
     unknown = sorted(map(str, rate.keys() - known))
     if unknown:
         raise ValueError(
-            f"unknown asset {unknown[0]!r} in {name}{did_you_mean(unknown[0], sorted(known))}; "
-            f"expected some of {list(assets)} and {DEFAULT!r} for the rest"
+            f"unknown asset {unknown[0]!r} in {name}{did_you_mean(unknown[0], known)}; "
+            f"{DEFAULT!r} stands for the rest"
         )
     missing = [asset for asset in assets if asset not in rate]
     if missing and DEFAULT not in rate:

@@ -9,8 +9,6 @@ from typing import Any, Literal
 from sekai.config.checked import CheckedConfig
 from sekai.market.costs import AssetRate, rate_by_asset
 
-__all__ = ["Execution"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution(CheckedConfig):

@@ -26,20 +26,6 @@ from sekai.storage.display import brief_repr, name_list
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = [
-    "Account",
-    "AccountConfig",
-    "FundamentalConfig",
-    "Market",
-    "MarketConfig",
-    "NewsConfig",
-    "NewsEvent",
-    "PopulationConfig",
-    "Recording",
-    "SymbolConfig",
-    "to_json",
-]
-
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 

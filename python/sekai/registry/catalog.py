@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import copy
 import threading
+import warnings
 from collections.abc import Collection, Iterator
 
-from sekai.error import DuplicateEnvError, UnknownEnvError
+from sekai.error import DuplicateEnvError, SekaiError, UnknownEnvError
 from sekai.registry.namespace import Namespace, plugin_namespaces
 from sekai.registry.naming import EnvId
 from sekai.registry.spec import EnvSpec
-from sekai.storage.names import close_matches
+from sekai.storage.names import close_matches, suggestion
 
 
 class Catalog:
@@ -29,7 +30,8 @@ class Catalog:
     def add(self, spec: EnvSpec, *, force: bool) -> None:
         """Register a spec."""
         with self._tables:
-            loading = next(filter(_is_loading_here, self._namespaces_of(spec.id)), None)
+            owners = self._namespaces_of(spec.id)
+            loading = next((owner for owner in owners if owner.is_loading_here), None)
             replaces = force or (loading is not None and loading.may_replace(spec.id))
             if spec.id in self._specs and not replaces:
                 raise DuplicateEnvError(
@@ -61,8 +63,9 @@ class Catalog:
         resolutions = (namespace.resolve(id) for namespace in loaded)
         resolved = next(filter(None, resolutions), None)
         if resolved is None:
+            elsewhere = self._resolved_elsewhere(requested)
             with self._tables:
-                ids, names = list(self._specs), list(self._namespaces)
+                ids, names = [*self._specs, *elsewhere], list(self._namespaces)
             raise unknown_env(requested, ids, names)
         return resolved
 
@@ -121,6 +124,19 @@ class Catalog:
             if not namespace.loaded:
                 namespace.load()
 
+    def _resolved_elsewhere(self, requested: EnvId) -> list[str]:
+        """Ids of the same name in namespaces with a resolver, if `requested` has no namespace."""
+        with self._tables:
+            others = [each for each in self._namespaces.values() if each.resolver is not None]
+        ids = []
+        for namespace in others if requested.namespace is None else ():
+            id = f"{namespace.name}/{requested}"
+            # A package that is missing or warns is no part of this error.
+            with contextlib.suppress(SekaiError), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                ids += [] if namespace.resolve(id) is None else [id]
+        return ids
+
     def _find_plugins(self) -> None:
         with self._loading:
             if self._plugins_known:
@@ -135,10 +151,6 @@ class Catalog:
         with self._tables:
             names = EnvId.parse(id).namespaces
             return [self._namespaces[name] for name in names if name in self._namespaces]
-
-
-def _is_loading_here(namespace: Namespace) -> bool:
-    return namespace.is_loading_here
 
 
 def unknown_env(
@@ -157,9 +169,11 @@ def unknown_env(
         reason = _about_namespace(requested, known_namespaces)
     else:
         reason = _about_versions(requested, known) or _about_family(requested, known)
-    return UnknownEnvError(
-        f"unknown env id {str(requested)!r}: {reason}{_advice(requested, known)}"
-    )
+    advice = _advice(requested, known)
+    if not advice and requested.namespace is None and known_namespaces:
+        written = f"{min(known_namespaces)}/{requested}"
+        advice = f"; envs of other packages need their namespace, as in {written!r}"
+    return UnknownEnvError(f"unknown env id {str(requested)!r}: {reason}{advice}")
 
 
 def _about_namespace(requested: EnvId, known: set[str]) -> str:
@@ -189,8 +203,7 @@ def _advice(requested: EnvId, known: list[EnvId]) -> str:
         str(id) for id in known if id.name == requested.name and id.namespace != requested.namespace
     ]
     alike = close_matches(str(requested), map(str, known))
-    result = list(dict.fromkeys([*alike, *sorted(same_name)]))[:3]
-    return f"; did you mean {' or '.join(map(repr, result))}?" if result else ""
+    return suggestion(list(dict.fromkeys([*alike, *sorted(same_name)]))[:3])
 
 
 def _order(id: EnvId) -> tuple[str, str, int]:

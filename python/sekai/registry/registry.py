@@ -8,7 +8,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sekai.core.env import Env
 from sekai.core.multi_agent import MultiAgentEnv
@@ -19,11 +19,7 @@ from sekai.registry.namespace import Loader, Namespace, Resolver
 from sekai.registry.naming import check_namespace
 from sekai.registry.spec import EnvSpec, WrapperSpec, copied
 from sekai.storage.kinds import isolated_kinds
-from sekai.storage.names import close_matches
-
-if TYPE_CHECKING:
-    from sekai.core.env import Env
-
+from sekai.storage.names import close_matches, suggestion
 
 _catalog = Catalog()
 
@@ -280,7 +276,7 @@ def _misfit(creator: Callable[..., Any], kwargs: Mapping[str, Any]) -> str | Non
         accepted = list(signature.parameters)
         unknown = [argument for argument in kwargs if argument not in accepted]
         hints = [hint for argument in unknown for hint in close_matches(argument, accepted)]
-        advice = f"; did you mean {' or '.join(map(repr, hints))}?" if hints else ""
         name = getattr(creator, "__name__", repr(creator))
-        return f"{error}; {name} takes {', '.join(accepted) or 'no arguments'}{advice}"
+        taken = ", ".join(accepted) or "no arguments"
+        return f"{error}; {name} takes {taken}{suggestion(hints)}"
     return None

@@ -11,7 +11,7 @@ from sekai.registry.entry_point import EntryPoint, named
 from sekai.registry.spec import EnvSpec, WrapperSpec
 from sekai.storage.codec import from_json_value, to_json_value
 from sekai.storage.kinds import is_registered, kind_named, name_of_kind
-from sekai.storage.names import close_matches
+from sekai.storage.names import close_matches, suggestion
 from sekai.storage.strict_json import parse_json
 
 __all__ = ["spec_from_json", "spec_to_json"]
@@ -168,8 +168,7 @@ def _wrapper_named(name: Any) -> Any:
         return known[name]
     if isinstance(name, str) and is_registered(name):
         return kind_named(name)
-    hints = close_matches(name, known) if isinstance(name, str) else []
-    advice = f"; did you mean {' or '.join(map(repr, hints))}?" if hints else ""
+    advice = suggestion(close_matches(name, known)) if isinstance(name, str) else ""
     raise ValueError(
         f"unknown wrapper {name!r:.80}; expected one of sekai.wrappers, or one that the program "
         f"registers with sekai.registry.register_kind before it reads the spec{advice}"

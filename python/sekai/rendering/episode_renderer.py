@@ -15,8 +15,6 @@ from sekai.rendering.renderer import Frame
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["EpisodeHistory", "EpisodeRenderer", "Scene", "SceneType", "native_scene"]
-
 Floats = NDArray[np.float64]
 
 

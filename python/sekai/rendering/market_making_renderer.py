@@ -23,8 +23,6 @@ from sekai.rendering.style import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["MarketMakingRenderer", "quote_fills"]
-
 Floats = NDArray[np.float64]
 
 

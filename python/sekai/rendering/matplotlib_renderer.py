@@ -14,8 +14,6 @@ from sekai.storage.optional import optional_import
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["MatplotlibRenderer"]
-
 
 class MatplotlibRenderer(Renderer):
     """Renderer base class: subclasses implement `draw(env, figure)`.

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["MultiPortfolioRenderer"]
-
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1)), (0, (1, 1)))
 """Line styles; with more agents than colors, colors repeat with the next style."""
 

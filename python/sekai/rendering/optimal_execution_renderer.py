@@ -14,8 +14,6 @@ from sekai.rendering.style import FAIR, add_legend, fit_y_limits, follow_ticks, 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["OptimalExecutionRenderer"]
-
 FULL_ORDER_AREA = 600
 """Area of a marker that fills the whole order, in square points."""
 

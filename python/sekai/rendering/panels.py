@@ -31,19 +31,6 @@ if TYPE_CHECKING:
 
     from sekai.rendering.portfolio_renderer import PortfolioScene
 
-__all__ = [
-    "EMPTY_STAIRS",
-    "NAME_LENGTH",
-    "AccountPanels",
-    "EquityPanel",
-    "FillMarkers",
-    "PriceRenderer",
-    "StackedWeights",
-    "assign_colors",
-    "largest_assets",
-    "stacked_areas",
-]
-
 Floats = NDArray[np.float64]
 NAME_LENGTH = 10
 """Characters of an asset name in a legend."""

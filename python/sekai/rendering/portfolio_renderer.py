@@ -29,8 +29,6 @@ from sekai.rendering.style import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["PortfolioRenderer", "PortfolioScene", "benchmark_growth"]
-
 Floats = NDArray[np.float64]
 
 

@@ -12,8 +12,6 @@ from sekai.core.result import ResetResult, StepResult
 from sekai.core.wrapper import Wrapper
 from sekai.rendering.renderer import Frame, Renders, Watches, checked_frame
 
-__all__ = ["RecordFrames", "RecordingStep", "Trigger", "every_episode", "every_step", "first_steps"]
-
 
 @dataclass(frozen=True, slots=True)
 class RecordingStep:

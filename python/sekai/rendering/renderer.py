@@ -17,16 +17,6 @@ from sekai.registry.entry_point import loaded
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = [
-    "CompositeRenderer",
-    "Frame",
-    "Renderer",
-    "Renders",
-    "Watches",
-    "checked_frame",
-    "renderer_for",
-]
-
 Frame = NDArray[np.uint8]
 """RGB image of shape (height, width, 3)."""
 

@@ -16,8 +16,6 @@ from sekai.rendering.renderer import Frame, checked_frame
 from sekai.storage.files import replace_file
 from sekai.storage.optional import optional_import
 
-__all__ = ["save_gif", "save_png", "save_video"]
-
 MIN_FPS = 0.01
 """A GIF shows a frame for at most about ten minutes."""
 

@@ -13,31 +13,6 @@ if TYPE_CHECKING:
 
     from sekai.rendering.episode_renderer import EpisodeHistory, Scene
 
-__all__ = [
-    "BACKGROUND",
-    "BUY",
-    "DRAWDOWN",
-    "EQUITY",
-    "FAIR",
-    "FOREGROUND",
-    "MUTED",
-    "OTHER_COLOR",
-    "PANEL",
-    "SELL",
-    "SERIES_COLORS",
-    "SMALL",
-    "DateTicks",
-    "Title",
-    "add_legend",
-    "add_side_legend",
-    "fit_y_limits",
-    "follow_ticks",
-    "format_amount",
-    "set_caption",
-    "style_axes",
-    "tick_edges",
-]
-
 Floats = NDArray[np.float64]
 
 # The colorblind-safe palette of Okabe and Ito; the side of a trade is shown by shape as well.

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["SHADES", "TradingRenderer", "TradingScene", "depth_codes", "trades_by_tick"]
-
 LEVELS = 40
 """Levels of each side of the book that are read."""
 

@@ -26,10 +26,6 @@ from sekai.spaces.simplex import Simplex
 from sekai.spaces.tuple import Tuple
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sekai.spaces.space import Space
-if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray

@@ -10,11 +10,11 @@ import numpy as np
 from sekai.error import SpaceError
 
 if TYPE_CHECKING:
-    from sekai.spaces.space import Space
-if TYPE_CHECKING:
     from collections.abc import Collection
 
     from numpy.typing import NDArray
+
+    from sekai.spaces.space import Space
 
 
 @singledispatch

@@ -10,12 +10,9 @@ from sekai.error import SpaceError
 from sekai.spaces.space import Space
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from sekai.backend import Backend, BackendOps
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from sekai.spaces.dict import Dict
     from sekai.spaces.tuple import Tuple
 

@@ -14,8 +14,6 @@ from sekai.error import InvalidActionError
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _DTYPES = "bool, integer, float16, float32 or float64"
 

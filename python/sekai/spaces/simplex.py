@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 
     from sekai.backend import Backend
     from sekai.spaces.numbers import Draw
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sekai.spaces.numbers import Draw
 
 _TOLERANCES = {"float32": 1e-5, "float64": 1e-6}
 

@@ -34,14 +34,7 @@ from sekai.spaces.tuple import Tuple
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-    from sekai.spaces.box import Box
     from sekai.spaces.space import Space
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sekai.spaces.space import Space
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 __all__ = ["flatdim", "flatten", "flatten_space", "unflatten"]
 

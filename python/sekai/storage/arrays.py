@@ -19,26 +19,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "SPACE_NUMBERS",
-    "STORED_DTYPE",
-    "array_from_json",
-    "array_to_json",
-    "bytes_from_json",
-    "bytes_to_json",
-    "check_dtype",
-    "check_space",
-    "checked_shape",
-    "checked_text",
-    "dict_from_pairs",
-    "float_from_json",
-    "float_to_json",
-    "number_dtype",
-    "number_dtype_name",
-    "scalar_of",
-    "space_numbers",
-]
-
 MAX_AXES = 32
 MAX_SPACE_DEPTH = 64
 SPACE_NUMBERS = 2**24

@@ -41,17 +41,6 @@ from sekai.storage.arrays import (
 from sekai.storage.kinds import is_registered, kind_named, name_of_kind
 from sekai.storage.strict_json import check_nodes, parse_json
 
-__all__ = [
-    "BIT_GENERATORS",
-    "DEPTH",
-    "ArrayStore",
-    "from_json_value",
-    "from_text",
-    "generator_from_state",
-    "to_json_value",
-    "to_text",
-]
-
 DEPTH = 64
 """Maximum nesting of values."""
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import fields
+from itertools import islice
 from typing import Any
 
 import numpy as np
-
-__all__ = ["brief_repr", "brief_value", "html_table", "name_list", "short_time"]
 
 LONGEST = 80
 """Characters of a value in a repr."""
@@ -24,16 +23,27 @@ def brief_repr(self: Any) -> str:
 
 
 def brief_value(value: Any) -> str:
-    """Representation in at most 80 characters; arrays by dtype and shape."""
+    """Representation in about 80 characters; arrays by dtype and shape, long mappings clipped."""
     if isinstance(value, np.ndarray):
         short = repr(value.tolist()) if value.size <= SHOWN_NAMES and value.dtype != "M" else ""
         return short if 0 < len(short) <= LONGEST else f"{value.dtype}{list(value.shape)}"
-    if isinstance(value, Mapping) and any(isinstance(item, np.ndarray) for item in value.values()):
-        return f"{{{name_list(list(map(str, value)))}}}"
     if isinstance(value, np.datetime64):
         return short_time(value)
+    if isinstance(value, np.generic):
+        return repr(value.item())
+    if isinstance(value, Mapping):
+        first = islice(value.items(), SHOWN_NAMES)
+        return f"{{{_clipped([f'{key!r}: {brief_value(item)}' for key, item in first], value)}}}"
+    if type(value) in (list, tuple):
+        begin, end = "[]" if isinstance(value, list) else "()"
+        return f"{begin}{_clipped([brief_value(item) for item in value[:SHOWN_NAMES]], value)}{end}"
     text = repr(value)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
+def _clipped(shown: Sequence[str], values: Sized) -> str:
+    more = len(values) - len(shown)
+    return ", ".join(shown) + (f", ... {more} more" if more else "")
 
 
 def name_list(names: Sequence[str], shown: int = SHOWN_NAMES) -> str:

@@ -10,8 +10,6 @@ from typing import Any
 from sekai.error import ClosedError
 from sekai.storage.optional import optional_import
 
-__all__ = ["EventFile"]
-
 
 class EventFile:
     """Scalar curves in a TensorBoard event file, which appears with the first point.

@@ -3,42 +3,61 @@
 One fsync policy: the new content is synced before it is renamed to its target, and the folder is
 synced after that, so that a power failure leaves one of the two as well. `fsync=False` skips both,
 for files that are derived from others and rewritten often.
+
+One place for file modes: `PRIVATE` files and folders are for their owner alone, whatever the umask;
+`SHARED` ones follow the umask.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-__all__ = [
-    "append_line",
-    "atomic_write",
-    "create_file",
-    "draft_folder",
-    "fsync_file",
-    "fsync_folder",
-    "new_folder",
-    "rename_file",
-    "replace_file",
-]
+PRIVATE = 0o600
+"""Mode of files that their owner alone may read: those of live sessions."""
+
+SHARED = 0o666
+"""Mode of files that the umask restricts: models, reports and data."""
 
 
-def atomic_write(path: Path, content: bytes | Iterable[bytes], *, fsync: bool = True) -> None:
+def atomic_write(
+    path: Path,
+    content: bytes | Iterable[bytes],
+    *,
+    fsync: bool = True,
+    mode: int = PRIVATE,
+) -> None:
     """Replace or create a file.
 
     Args:
         path: the target file.
         content: all bytes, or pieces of them in order.
         fsync: wait until the content is on disk.
+        mode: `PRIVATE` or `SHARED`.
     """
     pieces = (content,) if isinstance(content, bytes) else content
-    with _draft(path, fsync) as draft, open(draft, "xb", buffering=0) as file:
+    with _draft(path, fsync) as draft, _new_file(draft, mode) as file:
         for piece in pieces:
             _write_all(file.fileno(), piece)
+
+
+def private_folder(path: Path) -> None:
+    """Create a folder for its owner alone, and missing ones above it; one that exists is kept.
+
+    The mode of an existing folder is left alone: it may be one that others need, such as /tmp.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.mkdir(mode=0o700, exist_ok=True)
+
+
+def private_opener(path: str, flags: int) -> int:
+    """Opener for `open` that creates a file for its owner alone, whatever the umask."""
+    return os.open(path, flags, PRIVATE)
 
 
 @contextlib.contextmanager
@@ -91,10 +110,10 @@ def draft_folder(path: Path) -> Iterator[Path]:
 
 
 def create_file(path: Path, content: bytes) -> bool:
-    """Create a file with all of its content at once; False, and no change, if it exists."""
+    """Create a private file with all of its content at once; False, and no change, if it exists."""
     draft = _draft_path(path)
     try:
-        with open(draft, "xb", buffering=0) as file:
+        with _new_file(draft, PRIVATE) as file:
             _write_all(file.fileno(), content)
             fsync_file(file.fileno())
         try:
@@ -166,6 +185,10 @@ def _draft_path(target: Path) -> Path:
     # In the same folder: a rename is atomic within one file system only. Writers of images and
     # tables choose their format by the suffix.
     return target.with_name(f".{target.stem}.{secrets.token_hex(8)}{target.suffix}")
+
+
+def _new_file(path: Path, mode: int) -> io.FileIO:
+    return open(path, "xb", buffering=0, opener=lambda name, flags: os.open(name, flags, mode))
 
 
 def _fsync_path(path: Path) -> None:

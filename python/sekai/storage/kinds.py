@@ -12,15 +12,6 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, overload
 
-__all__ = [
-    "BUILT_IN",
-    "is_registered",
-    "isolated_kinds",
-    "kind_named",
-    "name_of_kind",
-    "register_kind",
-]
-
 Kind = TypeVar("Kind", bound=Callable[..., Any])
 
 BUILT_IN: dict[str, str] = {
@@ -48,7 +39,7 @@ BUILT_IN: dict[str, str] = {
     "Order": "sekai.compose.orders.order:Order",
     "OrderCosts": "sekai.compose.orders.simulators:OrderCosts",
     "OrderDir": "sekai.compose.orders.order:OrderDir",
-    "OrderExecutionConfig": "sekai.compose.orders.order_execution:OrderExecutionConfig",
+    "OrderExecutionConfig": "sekai.compose.orders.config:OrderExecutionConfig",
     "Pipeline": "sekai.data.features.pipeline:Pipeline",
     "PopulationConfig": "sekai.market.market:PopulationConfig",
     "PortfolioConfig": "sekai.envs.portfolio.config:PortfolioConfig",

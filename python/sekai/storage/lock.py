@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from types import TracebackType
 
 from sekai.error import BusyError
-
-__all__ = ["FileLock", "is_locked", "lock_file"]
 
 
 class FileLock:
@@ -25,7 +22,7 @@ class FileLock:
         self._handle: int | None = None
 
     def __enter__(self) -> FileLock:
-        handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             lock_file(handle)
         except OSError as error:
@@ -34,12 +31,7 @@ class FileLock:
         self._handle = handle
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None

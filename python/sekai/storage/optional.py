@@ -7,8 +7,6 @@ from typing import Any
 
 from sekai.error import MissingExtraError
 
-__all__ = ["optional_import"]
-
 DISTRIBUTIONS = {"PIL": "pillow", "qlib": "pyqlib"}
 """Names to install by, where they differ from the name to import by in more than dashes."""
 
@@ -18,7 +16,7 @@ def optional_import(module: str, extra: str, purpose: str) -> Any:
 
     Args:
         module: import path, such as `pyarrow.compute`.
-        extra: the extra of sekai that installs the package.
+        extra: the extra of sekai that installs the package; "" if none does.
         purpose: what needs it; the error begins with this.
 
     Raises:

@@ -28,8 +28,6 @@ from sekai.storage.arrays import (
     scalar_of,
 )
 
-__all__ = ["check_nodes", "decode_record", "encode_record", "parse_json"]
-
 NODES = 2**22
 """Maximum values in a text: a short text could otherwise become a large tree."""
 

@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import enum
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,7 @@ def _differences(left: Any, right: Any, path: Path) -> Iterator[ValueDifference]
     elif isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
         yield from _sequence_differences(left, right, path)
     elif dataclasses.is_dataclass(left) and type(left) is type(right):
-        yield from _differences(_fields(left), _fields(right), path)
+        yield from _differences(fields_of(left), fields_of(right), path)
     elif isinstance(left, int) and isinstance(right, int):
         # Python ints may be too large for an array.
         if left != right:
@@ -168,10 +169,6 @@ def _is_number_like(value: Any) -> bool:
     return isinstance(value, (bool, int, float, complex)) or hasattr(value, "__array__")
 
 
-def _fields(value: Any) -> dict[str, Any]:
-    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-
-
 class _KeysOf:
     """Keys of a mapping, shown if two mappings have different keys."""
 
@@ -199,9 +196,9 @@ MARK = "written by check_env"
 """Entry that `overwrite` leaves in dicts and lists."""
 
 
-def fields_of(result: Any) -> dict[str, Any]:
-    """Return the fields of a result by name."""
-    return {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
+def fields_of(value: Any) -> dict[str, Any]:
+    """Return the fields of a result or another dataclass by name."""
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
 def deep_copy(value: Any) -> Any:
@@ -296,6 +293,15 @@ class Report:
 
 class CheckStopped(Exception):  # noqa: N818 - it ends a check, and says what the env did wrong
     """A check cannot continue; the message is the reason."""
+
+
+@contextmanager
+def stopping(call: str) -> Iterator[None]:
+    """Stop the check if `call`, which the block makes, raises an exception."""
+    try:
+        yield
+    except Exception as error:
+        raise CheckStopped(f"{call} raised {describe_error(error)}") from error
 
 
 def describe_error(error: BaseException) -> str:

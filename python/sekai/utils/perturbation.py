@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.spaces import Space
-from sekai.utils.findings import CheckStopped, deep_copy, describe_error
+from sekai.utils.findings import CheckStopped, deep_copy, describe_error, stopping
 from sekai.utils.rollout import CheckedEnv, Event, checked_env, play, replay
 
 if TYPE_CHECKING:
@@ -322,10 +322,8 @@ class PerturbedRuns:
         return bool(last_time(self.data) > time)
 
     def _made(self, data: Any) -> CheckedEnv:
-        try:
+        with stopping("env_factory(data)"):
             env = self.env_factory(data)
-        except Exception as error:
-            raise CheckStopped(f"env_factory(data) raised {describe_error(error)}") from error
         return checked_env(env)
 
 

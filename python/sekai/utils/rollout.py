@@ -24,6 +24,7 @@ from sekai.utils.findings import (
     field_differences,
     fields_of,
     first_difference,
+    stopping,
 )
 
 
@@ -223,35 +224,27 @@ class CheckedEnv:
     def reset(self, **arguments: Any) -> Any:
         """Call `env.reset`; an exception or a wrong result type stops the check."""
         call = _call("reset", arguments)
-        try:
+        with stopping(call):
             result = self.env.reset(**arguments)
-        except Exception as error:
-            raise CheckStopped(f"{call} raised {describe_error(error)}") from error
         return _of_type(result, self.reset_type, call)
 
     def step(self, action: Any) -> Any:
         """Call `env.step`; an exception or a wrong result type stops the check."""
-        try:
+        with stopping("step()"):
             result = self.env.step(action)
-        except Exception as error:
-            raise CheckStopped(f"step() raised {describe_error(error)}") from error
         return _of_type(result, self.step_type, "step()")
 
     async def async_reset(self, **arguments: Any) -> Any:
         """Await `env.async_reset`; an exception or a wrong result type stops the check."""
         call = _call("async_reset", arguments)
-        try:
+        with stopping(call):
             result = await self.env.async_reset(**arguments)
-        except Exception as error:
-            raise CheckStopped(f"{call} raised {describe_error(error)}") from error
         return _of_type(result, self.reset_type, call)
 
     async def async_step(self, action: Any) -> Any:
         """Await `env.async_step`; an exception or a wrong result type stops the check."""
-        try:
+        with stopping("async_step()"):
             result = await self.env.async_step(action)
-        except Exception as error:
-            raise CheckStopped(f"async_step() raised {describe_error(error)}") from error
         return _of_type(result, self.step_type, "async_step()")
 
     def observation_spaces(self) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.core.result import equal_values
+from sekai.storage.display import brief_value
 
 Envs: TypeAlias = "Sequence[int] | NDArray[np.int64]"
 """Indices of envs."""
@@ -151,7 +152,7 @@ class Infos(Sequence[dict[str, Any]]):
         return equal_values(self._dicts(), list(other))
 
     def __repr__(self) -> str:
-        return repr(self._dicts())
+        return brief_value(self._dicts())
 
     def __reduce__(self) -> tuple[type[DictInfos], tuple[list[dict[str, Any]]]]:
         return DictInfos, (self._dicts(),)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sekai.backend import Backend
 from sekai.core.autoreset import FINAL_INFO, FINAL_OBSERVATION, Autoreset, carried_info
 from sekai.core.result import VecResetResult, VecStepResult
+from sekai.envs.native_env import NativeBatch
 from sekai.error import StateError
 from sekai.spaces import Space
 from sekai.vector.base import BaseVecEnv, exclusive
@@ -18,66 +19,7 @@ from sekai.vector.batching import StepBuffers, map_arrays
 from sekai.vector.infos import Column, ColumnInfos, DictInfos, Infos, RowDicts
 from sekai.vector.vec_env import Ids, Options, Seeds
 
-Columns = Mapping[str, NDArray[Any]]
-
-
-@runtime_checkable
-class NativeBatch(Protocol):
-    """Interface of a native batch. It writes into arrays of the caller and keeps none of them.
-
-    A batch of a Dict or Tuple space is a dict or tuple of arrays. All arrays are C-contiguous. A
-    call that raises changes nothing; long calls release the GIL.
-    """
-
-    @property
-    def num_envs(self) -> int:
-        """Number of envs in the batch."""
-
-    def reset(
-        self,
-        ids: NDArray[np.int64],
-        seeds: NDArray[np.uint64] | None,
-        observations: Any,
-        options: Sequence[dict[str, Any] | None] | None,
-    ) -> None:
-        """Reset the envs `ids`, with one seed each or with their current generators.
-
-        Their first observations are written to their rows of `observations`, which has rows for all
-        envs.
-        """
-
-    def step(
-        self,
-        actions: Any,
-        observations: Any,
-        rewards: NDArray[np.float64],
-        terminated: NDArray[np.bool_],
-        truncated: NDArray[np.bool_],
-        final_observations: Any,
-        skip: NDArray[np.bool_] | None,
-    ) -> None:
-        """Step all envs except those where `skip` is true, whose rows stay unchanged.
-
-        If an episode ends and `final_observations` is passed, its last observation is written
-        there, the next episode starts, and its first observation is written to `observations`.
-        Without `final_observations` the last observation is written to `observations` and no
-        episode starts.
-        """
-
-    def clone_env(self, source: int, target: int) -> None:
-        """Copy env `source` to `target`, including its random generators."""
-
-    def infos(self) -> Columns:
-        """Return infos after the last call: for each key a new array of N rows."""
-
-    def final_infos(self) -> Columns:
-        """Return infos of episodes that the last step ended; other rows are undefined."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return a snapshot from which all envs continue bit for bit."""
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore a snapshot; raise `StateError` and change nothing if it does not fit."""
+__all__ = ["NativeBatch", "NativeVecEnv"]
 
 
 class NativeVecEnv(BaseVecEnv):

@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sekai.vector.messages import TimedPipe
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
-
-    from sekai.vector.messages import TimedPipe
 
 
 SLOTS = 2

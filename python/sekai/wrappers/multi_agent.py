@@ -82,9 +82,6 @@ class MultiAgentOrderEnforcing(MultiAgentWrapper):
 class MultiAgentValidateAction(MultiAgentWrapper):
     """Wrapper that raises `InvalidActionError` unless every live agent's action is valid."""
 
-    def __init__(self, env: MultiAgentEnv) -> None:
-        super().__init__(env)
-
     def _map_actions(self, actions: Mapping[str, Any]) -> Mapping[str, Any]:
         alive = set(self.env.agents)
         if actions.keys() != alive:

@@ -126,5 +126,8 @@ def test_what_cannot_be_taken_is_an_error(
 
 
 def test_sectors_are_taken_from_beside(tmp_path: Path) -> None:
-    data = MarketData.from_qlib(daily(tmp_path / "day"), sectors={"AAA": "Tech", "X": "y"})
+    folder = daily(tmp_path / "day")
+    data = MarketData.from_qlib(folder, sectors={"AAA": "Tech"})
     assert dict(data.sectors) == {"AAA": "Tech"}
+    with pytest.raises(ValueError, match="sectors: unknown asset 'AAB'; did you mean 'AAA'"):
+        MarketData.from_qlib(folder, sectors={"AAB": "Tech"})

@@ -117,7 +117,7 @@ def test_slots_that_a_file_does_not_have_are_missing(tmp_path: Path) -> None:
             r"instrument 'AAB' in market 'all'; did you mean 'AAA'\?",
         ),
         (lambda p: p.features(["AAA"], ["$clos"]), r"AAA has no field '\$clos'.*'\$close'"),
-        (lambda p: p.calendar("1min"), "no data of frequency '1min'; expected one of day"),
+        (lambda p: p.calendar("1min"), "no data of frequency '1min'; expected freq='day'"),
         (lambda p: p.instruments("al"), r"; did you mean 'all'\?"),
         (lambda p: p.calendar("hour"), "unknown frequency 'hour'; expected one such as 'day'"),
         (lambda p: p.calendar("day", future=True), "missing calendar"),

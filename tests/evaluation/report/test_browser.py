@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from sekai.evaluation.report import write_report
+from sekai.experiment.index_page import write_index
 from tests.evaluation.report_samples import (
     HOSTILE,
     evaluation_of_orders,
     flagged_evaluation,
     rich_evaluation,
 )
+from tests.experiment.test_index_page import HEADLINE, SUMMARY, add_run
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = [
@@ -150,6 +152,55 @@ def test_every_tab_is_drawn_quietly_alone_and_inside_the_screen(
     assert browser.complaints() == []
     assert browser.requests() == [(folder / f"{name}.html").as_uri()]
     assert browser.run("return window.hacked") is None
+
+
+LAPTOP = (1280, 900)
+EDGES = """
+const cell = arguments[0] === "last"
+  ? document.querySelector("tbody tr td:last-child")
+  : document.querySelector("tbody tr td:nth-child(2)");
+return cell.getBoundingClientRect().right;
+"""
+
+
+def test_the_index_of_runs_shows_all_on_a_laptop_and_headlines_on_a_phone(
+    browser: Browser, tmp_path: Path
+) -> None:
+    summary = SUMMARY | {"metrics": {"total_return": 0.25, "max_drawdown": -0.1, "turnover": 0.4}}
+    add_run(tmp_path, "stocks-daily", headline=HEADLINE, summary=summary)
+    page = write_index(tmp_path)
+
+    browser.open(page, LAPTOP)
+    assert browser.run(EDGES, "last") <= browser.run(
+        "return document.querySelector('.scroll').getBoundingClientRect().right"
+    )
+    browser.open(page, PHONE)
+    assert browser.run(EDGES, "headline") <= PHONE[0]
+
+
+def test_the_verdicts_of_compared_runs_fit_a_phone(browser: Browser, folder: Path) -> None:
+    browser.open(folder / "several.html", PHONE)
+
+    script = """
+    const cells = [...document.querySelectorAll("#overview td")];
+    const verdicts = cells.filter(one => one.textContent.includes("ignificantly"));
+    return verdicts.map(one => one.getBoundingClientRect().right);
+    """
+    edges = browser.run(script)
+    assert edges
+    assert max(edges) <= PHONE[0]
+
+
+def test_links_have_the_colour_of_the_theme(browser: Browser, tmp_path: Path) -> None:
+    add_run(tmp_path, "demo", headline=HEADLINE, summary=SUMMARY)
+    script = "return getComputedStyle(document.querySelector('tbody a')).color"
+    page = write_index(tmp_path)
+
+    colours = []
+    for scheme in ("light", "dark"):
+        browser.open(page, LAPTOP, scheme)
+        colours.append(browser.run(script))
+    assert colours == ["rgb(0, 114, 178)", "rgb(86, 180, 233)"]
 
 
 TITLES = """

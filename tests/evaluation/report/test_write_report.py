@@ -161,6 +161,17 @@ def test_accounts_of_several_agents_are_drawn_beside_their_sum(
     assert "Accounts of the agents" in written(team, tmp_path).words
 
 
+def test_the_name_of_the_agent_is_written_as_it_is() -> None:
+    sample = sample_evaluation("fx")
+    agent, *baselines = sample.policies.values()
+    policies = {each.name: each for each in [replace(agent, name="fx"), *baselines]}
+
+    labels = ReportContext(replace(sample, policies=policies)).labels
+
+    assert labels["fx"] == "fx"
+    assert labels["equal_weight"] == "Equal weight"
+
+
 def test_numbers_of_one_of_several_agents_are_written_as_those_of_all() -> None:
     assert label_of("total_return of agent_1") == Label("Total return of Agent 1", "percent")
 

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from sekai.evaluation import evaluate
-from sekai.evaluation.statistics import TornLineWarning, TrialLedger
+from sekai.evaluation.report import write_report
+from sekai.evaluation.report.summary import verdict_of
+from sekai.evaluation.scorer import returns_by_date
+from sekai.evaluation.statistics import TornLineWarning, TrialLedger, deflated_sharpe_of
 from sekai.evaluation.tasks.portfolio import digest_of_judged_rows
 from tests.evaluation.worlds import ASSETS, planted
 
+RETURNS = np.random.default_rng(0).normal(0.001, 0.01, 500)
 WRITER = """
 import sys
 from sekai.evaluation.statistics import TrialLedger
@@ -47,6 +53,75 @@ def test_trials_are_found_by_their_data(ledger: TrialLedger) -> None:
 def test_a_ledger_that_is_not_there_has_no_trials(ledger: TrialLedger) -> None:
     assert ledger.trials("a") == []
     assert not ledger.path.exists()
+
+
+def test_an_invalid_trial_counts_and_its_ratio_is_not_used(ledger: TrialLedger) -> None:
+    for sharpe in (0.01, 0.02, 0.03):
+        ledger.record("a", "honest", sharpe)
+    honest = deflated_sharpe_of(RETURNS, ledger.sharpes("a"))
+    ledger.record("a", "seer", 5.0, invalid=["look_ahead"])
+
+    assert [trial.invalid for trial in ledger.trials("a")] == [(), (), (), ("look_ahead",)]
+    sharpes = ledger.sharpes("a")
+    assert sharpes[:3] == [0.01, 0.02, 0.03]
+    assert math.isnan(sharpes[3])
+    later = deflated_sharpe_of(RETURNS, sharpes)
+    assert later.trials == 4
+    assert honest.expected_best < later.expected_best < 2 * honest.expected_best
+
+
+def test_lines_without_a_mark_are_valid_trials(ledger: TrialLedger) -> None:
+    line = {"data_digest": "a", "name": "old", "sharpe": 0.1, "model": "", "recorded": ""}
+    ledger.path.write_text(json.dumps(line) + "\n")
+
+    assert [trial.invalid for trial in ledger.trials("a")] == [()]
+
+
+def test_an_agent_that_knows_the_future_is_marked_and_has_no_skill(
+    ledger: TrialLedger, tmp_path: Path
+) -> None:
+    data = planted()
+    close = data.field("close")
+
+    def seer(observation: Any) -> Any:
+        row = int(observation["index"][0])
+        later = close[min(row + 2, len(close) - 1)] / close[min(row + 1, len(close) - 1)]
+        return np.append(np.eye(ASSETS)[np.argmax(later)], 0.0)
+
+    options = {
+        "data": data, "features": ["log_return"], "lookback": 2, "episode_rows": 150,
+        "observation": "index",
+    }  # fmt: skip
+    found = evaluate(
+        seer, "Portfolio-v0", seeds=8, env_options=options, sensitivity=False, ledger=ledger,
+        name="seer",
+    )  # fmt: skip
+
+    (trial,) = ledger.trials(found.provenance.judged_digest)
+    assert trial.invalid == ("look_ahead",)
+    assert not found.is_valid
+    returns = returns_by_date(found.agent.episodes)
+    assert deflated_sharpe_of(returns, 1).deflated > 0.99  # what nobody should read
+    assert found.deflated_sharpe is not None
+    assert found.deflated_sharpe.trials == 1
+    assert math.isnan(found.deflated_sharpe.deflated)
+    assert math.isnan(found.deflated_sharpe.probabilistic)
+    sentences = " ".join(verdict_of(found).sentences)
+    assert "no probability of skill is stated, because the results are invalid" in sentences
+    page = write_report(found, tmp_path / "found.html").read_text(encoding="utf-8")
+    metrics = page[page.index("Metrics of all policies") :].partition("</table>")[0]
+    cells = [re.findall("<td[^>]*>", row) for row in metrics.split("<tr")[2:]]
+    assert not any("best" in row[0] for row in cells)
+    assert any("best" in cell for row in cells for cell in row[1:])
+
+    honest = evaluate(
+        "momentum", "Portfolio-v0", seeds=8, env_options=options, sensitivity=False,
+        ledger=ledger,
+    )  # fmt: skip
+    assert honest.is_valid
+    assert honest.deflated_sharpe is not None
+    assert honest.deflated_sharpe.trials == 2
+    assert not math.isnan(honest.deflated_sharpe.deflated)
 
 
 def test_the_same_agent_counts_once_by_what_was_told_last(ledger: TrialLedger) -> None:

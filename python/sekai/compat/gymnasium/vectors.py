@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import operator
+import signal
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -33,6 +35,8 @@ __all__ = [
     "copied_env",
     "from_gymnasium_vector",
     "gymnasium_vector",
+    "ignore_interrupts",
+    "restored_env",
     "same_step_vector",
     "split_infos",
     "to_gymnasium_keys",
@@ -201,7 +205,7 @@ class ImportedVecEnv(VecEnv):
     """`sekai.vector.VecEnv` around a `gymnasium.vector.VectorEnv`, its `gymnasium_env`.
 
     Seeds are passed unchanged. `state_dict` is a deep copy of the vector env, which needs its envs
-    in this process.
+    in this process. Workers of an `AsyncVectorEnv` ignore Ctrl-C from then on.
     """
 
     def __init__(self, env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> None:
@@ -218,6 +222,8 @@ class ImportedVecEnv(VecEnv):
         self.observation_space = space_from_gymnasium(env.single_observation_space)
         self.action_space = space_from_gymnasium(env.single_action_space)
         self.autoreset = SEKAI_MODES[mode]  # type: ignore[assignment]
+        if isinstance(env.unwrapped, gymnasium.vector.AsyncVectorEnv):
+            ignore_interrupts(env.unwrapped)
 
     def reset(
         self, *, seed: Seeds = None, options: Options = None, ids: Ids | None = None
@@ -280,13 +286,7 @@ class ImportedVecEnv(VecEnv):
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
-        saved = state_dict.get("gymnasium_env")
-        if type(saved) is not type(self.gymnasium_env):
-            raise StateError(
-                f"state must be of a {type(self.gymnasium_env).__name__}, got one of a "
-                f"{type(saved).__name__}"
-            )
-        self.gymnasium_env = copied_env(saved)
+        self.gymnasium_env = restored_env(self.gymnasium_env, state_dict.get("gymnasium_env"))
 
     def close(self) -> None:
         """Close every env."""
@@ -342,7 +342,7 @@ def same_step_vector(env: gymnasium.vector.VectorEnv[Any, Any, Any]) -> VecEnv:
     if mode != gymnasium.vector.AutoresetMode.SAME_STEP:
         raise ValueError(
             f"{type(env).__name__} has autoreset mode {mode}; training needs SAME_STEP: make it by "
-            "gymnasium.make_vec(..., vector_kwargs={'autoreset_mode': "
+            "gymnasium.make_vec(..., vectorization_mode='sync', vector_kwargs={'autoreset_mode': "
             "gymnasium.vector.AutoresetMode.SAME_STEP}), or pass a function that makes a single env"
         )
     return from_gymnasium_vector(env)
@@ -372,6 +372,39 @@ def written(result: VecStepResult[Any], out: StepBuffers) -> VecStepResult[Any]:
     out.fill(StepBuffers(*buffers))
     out.fill_finals(DictInfos(list(result.infos)))
     return VecStepResult(out.observations, out.rewards, out.terminated, out.truncated, result.infos)
+
+
+def restored_env(env: Any, saved: Any) -> Any:
+    """Copy of a saved env that replaces `env`; `StateError` if it is of another class."""
+    if type(saved) is not type(env):
+        raise StateError(
+            f"state must be of a {type(env).__name__}, got one of a {type(saved).__name__}"
+        )
+    return copied_env(saved)
+
+
+def ignore_interrupts(env: Any) -> None:
+    """Make the workers of a vector env ignore Ctrl-C, as those of `ProcVecEnv` do.
+
+    Ctrl-C reaches the whole process group. Workers of gymnasium and stable-baselines3 would end in
+    the middle of a step, and training could not complete its iteration and save it.
+    """
+    env.get_attr(_InterruptGuard())
+
+
+class _InterruptGuard:
+    """Name of an attribute of envs; a process that unpickles it ignores Ctrl-C.
+
+    Workers run no code but methods of their envs, and those are left as they are.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return operator.getitem, (("action_space", _IgnoredInterrupt()), 0)
+
+
+class _IgnoredInterrupt:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return signal.signal, (signal.SIGINT, signal.SIG_IGN)
 
 
 def copied_env(env: Any) -> Any:

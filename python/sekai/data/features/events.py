@@ -28,8 +28,6 @@ from sekai.storage.optional import optional_import
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Events"]
-
 Floats = NDArray[np.float64]
 
 MAX_HALF_LIVES = 64
@@ -68,6 +66,10 @@ class Events:
         known = _delayed(self.times, delay) if published is None else published
         self.published = frozen(_timestamps("published", known))
         self._check()
+
+    def __repr__(self) -> str:
+        of = "the market" if self.assets is None else f"{len(set(self.assets))} assets"
+        return f"Events({self.name}: {len(self):,} of {of})"
 
     @classmethod
     def from_frame(

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sekai.data.market_data import MarketData
 from sekai.error import NotFittedError, StateError
+from sekai.storage.names import unknown_name
 
 Floats = NDArray[np.float64]
 FeatureFunction = Callable[[MarketData], Any]
@@ -39,7 +40,10 @@ class FittedFeature(Protocol):
 
 
 class RowStream(Protocol):
-    """Interface of features computed row by row with a state."""
+    """Interface of features computed row by row with a state.
+
+    With `state_dict()` and `load_state_dict()` as well, streams need not keep all rows.
+    """
 
     def push(self, data: MarketData) -> Floats:
         """Compute the rows that follow those pushed before: rows by assets by channels."""
@@ -253,7 +257,13 @@ def make_feature(spec: str, *arguments: Any, **parameters: Any) -> PanelFeature:
             f"invalid parameters in {spec!r}: {error}; expected {name}{signature}"
         ) from error
     bound.apply_defaults()
-    return _made(kind, bound)
+    try:
+        return _made(kind, bound)
+    except ValueError as error:
+        # A feature within a feature has named itself.
+        is_named = str(error).startswith("invalid parameters in ")
+        message = f"{error}" if is_named else f"invalid parameters in {spec!r}: {error}"
+        raise ValueError(message) from error
 
 
 def _made(kind: _Kind, bound: inspect.BoundArguments) -> PanelFeature:
@@ -338,7 +348,7 @@ def _kind(name: str) -> _Kind:
         for load in _plugins().get(name, ()):
             load()
     if name not in _KINDS:
-        raise KeyError(f"unknown feature {name!r}; expected one of {list(feature_kinds())}")
+        raise KeyError(unknown_name("feature", name, feature_kinds()))
     return _KINDS[name]
 
 

@@ -7,6 +7,7 @@ of a halt or a new listing, the feature is NaN: nothing is filled.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from quant_gym_rs._core import FeatureState, log_changes, logarithms, rolling_wi
 from sekai.data.features.feature import as_feature, register_feature
 from sekai.data.indicators import BAR_COLUMNS, FEATURES, feature_names
 from sekai.data.market_data import MarketData
+from sekai.storage.names import unknown_name
 
 Floats = NDArray[np.float64]
 
@@ -62,14 +64,14 @@ def momentum(data: MarketData, rows: int = 20, skip: int = 0, price: str = "clos
 def distance_to_high(data: MarketData, rows: int = 20, price: str = "close") -> Floats:
     """Distance of a price below the maximum of the last `rows` rows, its own included."""
     prices = quoted(data, price)
-    return prices / rolling_maximum(prices, _at_least(rows, 1)) - 1
+    return prices / rolling_windows(prices, _at_least(rows, 1), "maximum") - 1
 
 
 @register_feature("distance_to_low", lookback=lambda rows, price: _at_least(rows, 1))
 def distance_to_low(data: MarketData, rows: int = 20, price: str = "close") -> Floats:
     """Distance of a price above the minimum of the last `rows` rows, its own included."""
     prices = quoted(data, price)
-    return prices / rolling_minimum(prices, _at_least(rows, 1)) - 1
+    return prices / rolling_windows(prices, _at_least(rows, 1), "minimum") - 1
 
 
 @register_feature("relative_volume", lookback=lambda rows: _at_least(rows, 1))
@@ -104,7 +106,7 @@ def drawdown(data: MarketData, price: str = "close") -> Floats:
 def market_series(data: MarketData, name: str) -> Floats:
     """Market-wide series, the same for each asset."""
     if name not in data.market:
-        raise KeyError(f"unknown market series {name!r}; expected one of {sorted(data.market)}")
+        raise KeyError(unknown_name("market series", name, sorted(data.market)))
     return data.market[name]
 
 
@@ -226,6 +228,17 @@ class IndicatorStream:
                 result[rows, asset] = series[:, self._columns]
         return result
 
+    def state_dict(self) -> dict[str, Any]:
+        """State of each asset as bytes."""
+        return {"assets": [state.encode() for state in self._states]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state."""
+        states = [FeatureState(self._normalize, False, False) for _ in state["assets"]]
+        for new, saved in zip(states, state["assets"], strict=True):
+            new.decode(saved)
+        self._states = states
+
     def _bars(self, data: MarketData) -> tuple[Floats, NDArray[np.bool_]]:
         bars = np.zeros((len(data), len(data.assets), len(BAR_COLUMNS)))
         names = ("high", "low", "close", "volume") if self._with_volume else BAR_COLUMNS[:3]
@@ -251,11 +264,11 @@ def indicators(data: MarketData, *names: str, normalize: bool = False) -> Floats
 
 
 def _checked(names: tuple[str, ...]) -> tuple[str, ...]:
-    unknown = [name for name in names if name not in BAR_INDICATORS]
-    if unknown or not names:
-        raise ValueError(
-            f"unknown indicators {unknown}; expected one or more of {list(BAR_INDICATORS)}"
-        )
+    if not names:
+        raise ValueError(f"no indicators; expected one or more of {list(BAR_INDICATORS)}")
+    for name in names:
+        if name not in BAR_INDICATORS:
+            raise ValueError(unknown_name("indicator", name, BAR_INDICATORS))
     return names
 
 
@@ -267,24 +280,9 @@ def lag(values: Floats, rows: int) -> Floats:
     return result
 
 
-def rolling_sum(values: Floats, rows: int) -> Floats:
-    """Rolling sum; NaN where a value is missing."""
-    return rolling_windows(values, rows, "sum")
-
-
 def rolling_mean(values: Floats, rows: int) -> Floats:
     """Rolling mean; NaN where a value is missing."""
-    return rolling_sum(values, rows) / rows
-
-
-def rolling_maximum(values: Floats, rows: int) -> Floats:
-    """Rolling maximum; NaN where a value is missing."""
-    return rolling_windows(values, rows, "maximum")
-
-
-def rolling_minimum(values: Floats, rows: int) -> Floats:
-    """Rolling minimum; NaN where a value is missing."""
-    return rolling_windows(values, rows, "minimum")
+    return rolling_windows(values, rows, "sum") / rows
 
 
 def rolling_deviation(values: Floats, rows: int) -> Floats:

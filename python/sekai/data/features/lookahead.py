@@ -21,8 +21,6 @@ from sekai.data.market_data import MarketData
 from sekai.utils.findings import CheckStopped, Report, describe_error
 from sekai.utils.perturbation import KINDS
 
-__all__ = ["captured_data", "check_features"]
-
 Floats = NDArray[np.float64]
 TIME_SHIFT = np.timedelta64(3 * 86_400 + 5 * 3_600 + 7 * 60, "s")
 MAX_DEPTH = 4

@@ -11,8 +11,6 @@ from sekai.data.corporate_actions import ACTION_FIELDS
 from sekai.data.market_data import MarketData, price_indices
 from sekai.utils.perturbation import KINDS
 
-__all__ = ["add_gaps", "perturb_panel", "perturb_rows", "truncate"]
-
 Bools = NDArray[np.bool_]
 HALT_RATE = 0.1
 DELISTING_RATE = 0.3

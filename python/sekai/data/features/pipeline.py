@@ -24,12 +24,11 @@ from sekai.data.features.feature import FeatureFunction, FittedFeature, PanelFea
 from sekai.data.market_data import MarketData
 from sekai.error import NotFittedError, StateError
 from sekai.storage.display import html_table, name_list
+from sekai.storage.names import unknown_name
 from sekai.storage.strict_json import parse_json
 
 if TYPE_CHECKING:
     from sekai.data.features.stream import FeatureStream
-
-__all__ = ["SCALINGS", "FeaturePanel", "Layout", "Pipeline", "default_pipeline"]
 
 Floats = NDArray[np.float64]
 Mask = Literal["asset", "feature"]
@@ -91,7 +90,7 @@ class Pipeline:
 
     def __repr__(self) -> str:
         names = name_list([feature.name for feature in self.features])
-        scaling = "" if self.scaling is None else f", scaling={self._scaling_label()}"
+        scaling = "" if self.scaling is None else f", scaling={self.settings['scaling']}"
         return f"Pipeline({names}{scaling}, {'fitted' if self.fitted else 'not fitted'})"
 
     def _repr_html_(self) -> str:
@@ -101,9 +100,6 @@ class Pipeline:
             for feature in self.features
         ]
         return html_table(repr(self), header, rows)
-
-    def _scaling_label(self) -> str:
-        return self._scaling_name or type(self.scaling).__name__
 
     @property
     def lookback(self) -> int | None:
@@ -401,7 +397,7 @@ class FeaturePanel:
     def channel(self, name: str) -> NDArray[np.floating]:
         """Values of one channel: rows by assets, without a copy."""
         if name not in self.names:
-            raise KeyError(f"unknown channel {name!r}; expected one of {list(self.names)}")
+            raise KeyError(unknown_name("channel", name, self.names))
         column: NDArray[np.floating] = self.values[:, :, self.names.index(name)]
         return column
 

@@ -22,8 +22,6 @@ from sekai.storage.names import did_you_mean
 if TYPE_CHECKING:
     from sekai.data.qlib.provider import QlibProvider
 
-__all__ = ["Expression", "column_of"]
-
 Ints = NDArray[np.int64]
 
 MAX_LENGTH = 4096

@@ -14,6 +14,7 @@ from sekai.data.intraday import (
     DayTicks,
     FileVersion,
     Progress,
+    TickSpan,
     day_of,
     is_settled,
     preload,
@@ -28,8 +29,6 @@ from sekai.storage.names import did_you_mean
 
 if TYPE_CHECKING:
     from sekai.data.frame_intraday import FrameIntraday
-
-__all__ = ["FrameProvider", "QlibIntraday"]
 
 ATTEMPTS = 3
 
@@ -62,6 +61,7 @@ class QlibIntraday:
         for column in self.columns or ():
             Expression.parse(column)
         provider.calendar(self.freq)
+        self._span: tuple[NDArray[np.datetime64], TickSpan] | None = None
 
     def day(self, stock_id: str, date: np.datetime64) -> DayTicks:
         """Return the ticks of a symbol on a day; raise `DataError` if there are none."""
@@ -87,6 +87,14 @@ class QlibIntraday:
         slots = self._slots(day_of(date))
         listed = self.provider.listed(symbol, *slots, self.freq)
         return bool(listed.any()) and self._covered(symbol, *slots, self._names(symbol)[1])
+
+    def span(self, stock_id: str) -> TickSpan:
+        """Range of the calendar, the same for every symbol."""
+        calendar = self.provider.calendar(self.freq)
+        # A calendar that was read again is another object.
+        if self._span is None or self._span[0] is not calendar:
+            self._span = calendar, TickSpan.of(calendar)
+        return self._span[1]
 
     def preload(
         self,

@@ -14,8 +14,6 @@ from sekai.data.qlib import window_operators as rolling
 from sekai.data.qlib.window_operators import Array, Window
 from sekai.error import DataError
 
-__all__ = ["BY_SIGN", "OPERATORS", "Operator"]
-
 SERIES = "a column or an expression of one"
 VALUE = "a column or a number"
 CONDITION = "a condition"

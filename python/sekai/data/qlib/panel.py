@@ -22,8 +22,6 @@ from sekai.data.reading.decoding import localize
 from sekai.data.reading.options import VOLUME_FIELDS, Options, reject
 from sekai.data.reading.read import build_panel
 
-__all__ = ["QlibOptions", "read_panel"]
-
 Bools = NDArray[np.bool_]
 MASKS = ("quoted", "tradable")
 PLAIN = re.compile(r"\$?\w+")
@@ -33,7 +31,7 @@ def read_panel(
     root: str | os.PathLike[str] | Mapping[str, Any], arguments: Mapping[str, Any]
 ) -> MarketData:
     """Read a panel, see `MarketData.from_qlib`."""
-    options = QlibOptions.of(arguments)
+    options = QlibOptions(**arguments)
     general = Options(
         sectors=options.sectors,
         timezone=options.timezone,
@@ -183,35 +181,15 @@ def _times(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class QlibOptions:
-    """Options of `MarketData.from_qlib`."""
+    """Options of `MarketData.from_qlib`, which documents them."""
 
     freq: str = "day"
-    """Frequency."""
     market: str = "all"
-    """Instruments file, whose ranges say when each symbol is listed."""
     symbols: Sequence[str] | None = None
-    """Assets to read, in this order; by default all of the market, in the order of its file."""
     fields: Sequence[str] | Mapping[str, str] | None = None
-    """Fields such as `close` or `$close`, or expressions by name, such as
-    `{"growth": "$close / Ref($close, 1)"}`; by default all fields, well-known ones first."""
     start: Any = None
-    """First timestamp to read."""
     end: Any = None
-    """Last timestamp to read, inclusive; a date stands for its start, as in Qlib."""
     sectors: Any = None
-    """Sector by asset: a mapping, or a frame or file with a column for each."""
     timezone: str | None = None
-    """Time zone of the timestamps and of days."""
     known_after: timedelta = timedelta(0)
-    """Delay from the timestamp of a row until it is known: a minute for minute bars with the
-    timestamp of their start."""
     policies: Policies = dataclasses.field(default_factory=Policies)
-    """Handling of problems."""
-
-    @classmethod
-    def of(cls, arguments: Mapping[str, Any]) -> QlibOptions:
-        """Create options from keyword arguments."""
-        known = {option.name for option in dataclasses.fields(cls)}
-        if unknown := sorted(arguments.keys() - known):
-            raise TypeError(f"unknown options {unknown}; expected some of {sorted(known)}")
-        return cls(**arguments)

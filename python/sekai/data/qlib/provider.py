@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sekai.data.calendar import local_time
 from sekai.data.intraday import FileVersion, file_version, is_settled
 from sekai.data.qlib.expression import Expression, column_of
 from sekai.data.qlib.files import (
@@ -31,8 +32,6 @@ from sekai.data.qlib.files import (
 )
 from sekai.error import DataError
 from sekai.storage.names import did_you_mean
-
-__all__ = ["QlibProvider"]
 
 Content = TypeVar("Content")
 Floats32 = NDArray[np.float32]
@@ -143,10 +142,10 @@ class QlibProvider:
         minute or the next day.
         """
         calendar = self.calendar(freq)
-        first = 0 if start is None else int(np.searchsorted(calendar, _local_time(start), "left"))
+        first = 0 if start is None else int(np.searchsorted(calendar, local_time(start), "left"))
         stop = len(calendar)
         if end is not None:
-            stop = int(np.searchsorted(calendar, _local_time(end), "right"))
+            stop = int(np.searchsorted(calendar, local_time(end), "right"))
         return first, max(first, stop)
 
     def listed(
@@ -233,7 +232,8 @@ class QlibProvider:
             return root, freq
         name = canonical_frequency(freq)
         if name not in self.roots:
-            raise DataError(f"no data of frequency {freq!r}{did_you_mean(name, self.roots)}")
+            known = " or ".join(f"freq={other!r}" for other in sorted(self.roots))
+            raise DataError(f"no data of frequency {freq!r}; expected {known}")
         return self.roots[name], name
 
     def _content(self, path: str, read: Callable[[str], Content], key: Hashable = None) -> Content:
@@ -292,18 +292,6 @@ def _frequencies(root: str) -> list[str]:
 def _check_frequency(freq: str, known: Sequence[str], root: str) -> None:
     if freq not in known:
         raise DataError(f"no calendar of {freq!r} in {root}{did_you_mean(freq, known)}")
-
-
-def _local_time(time: Any) -> np.datetime64:
-    if getattr(time, "tzinfo", None) is not None:
-        raise ValueError(f"time must be local, without a time zone, got {time}")
-    try:
-        local: np.datetime64 = np.datetime64(time, "ns")
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"invalid time {time!r}; expected a date or a time") from error
-    if np.isnat(local):
-        raise ValueError(f"invalid time {time!r}; expected a date or a time")
-    return local
 
 
 def _rows(

@@ -199,10 +199,6 @@ def _as_floats(values: Array) -> Array:
     return values if values.dtype.kind == "f" else values.astype(np.float64)
 
 
-def _sum(windows: Floats, _: Ints) -> Any:
-    return np.nansum(windows, axis=1)
-
-
 def _mean(windows: Floats, counts: Ints) -> Any:
     return np.nansum(windows, axis=1) / counts
 
@@ -212,25 +208,13 @@ def _variance(windows: Floats, counts: Ints) -> Any:
     return np.where(counts > 1, np.nansum(deviations**2, axis=1) / (counts - 1), np.nan)
 
 
-def _deviation(windows: Floats, counts: Ints) -> Any:
-    return np.sqrt(_variance(windows, counts))
-
-
-def _maximum(windows: Floats, _: Ints) -> Any:
-    return np.fmax.reduce(windows, axis=1)
-
-
-def _minimum(windows: Floats, _: Ints) -> Any:
-    return np.fmin.reduce(windows, axis=1)
-
-
 REDUCTIONS: dict[str, Callable[[Floats, Ints], Any]] = {
-    "Sum": _sum,
+    "Sum": lambda windows, counts: np.nansum(windows, axis=1),
     "Mean": _mean,
     "Var": _variance,
-    "Std": _deviation,
-    "Max": _maximum,
-    "Min": _minimum,
+    "Std": lambda windows, counts: np.sqrt(_variance(windows, counts)),
+    "Max": lambda windows, counts: np.fmax.reduce(windows, axis=1),
+    "Min": lambda windows, counts: np.fmin.reduce(windows, axis=1),
 }
 """Functions of the windows and of the number of valid values in each."""
 
@@ -269,18 +253,6 @@ def _quantiles(windows: Floats, counts: Ints, fraction: float) -> Floats:
     return between
 
 
-def _count(_: Floats, counts: Ints, __: Ints) -> Floats:
-    return counts.astype(np.float64)
-
-
-def _median(windows: Floats, counts: Ints, _: Ints) -> Floats:
-    return _quantiles(windows, counts, 0.5)
-
-
-def _absolute_deviation(windows: Floats, counts: Ints, _: Ints) -> Any:
-    return np.nansum(np.abs(windows - _mean(windows, counts)[:, None]), axis=1) / counts
-
-
 def _weighted_mean(windows: Floats, counts: Ints, lengths: Ints) -> Any:
     weights = np.arange(1, windows.shape[1] + 1) - (windows.shape[1] - lengths)[:, None]
     shares = weights / (lengths * (lengths + 1) / 2)[:, None]
@@ -293,12 +265,9 @@ def _rank(windows: Floats, counts: Ints, _: Ints) -> Floats:
     return np.where(np.isnan(last[:, 0]), np.nan, (below + (equal + 1) / 2) / counts)
 
 
-def _argmax(windows: Floats, _: Ints, lengths: Ints) -> Any:
-    return np.argmax(windows, axis=1) + 1.0 - (windows.shape[1] - lengths)
-
-
-def _argmin(windows: Floats, _: Ints, lengths: Ints) -> Any:
-    return np.argmin(windows, axis=1) + 1.0 - (windows.shape[1] - lengths)
+def _slot(columns: Ints, windows: Floats, lengths: Ints) -> Any:
+    """Slots of a window that starts after its padding, counted from 1."""
+    return columns + 1.0 - (windows.shape[1] - lengths)
 
 
 def _regression(windows: Floats, counts: Ints) -> tuple[Floats, Floats, Floats]:
@@ -315,29 +284,19 @@ def _regression(windows: Floats, counts: Ints) -> tuple[Floats, Floats, Floats]:
     return slope, mean + slope * (windows.shape[1] - mean_slot), r_squared
 
 
-def _slope(windows: Floats, counts: Ints, _: Ints) -> Floats:
-    return _regression(windows, counts)[0]
-
-
-def _residual(windows: Floats, counts: Ints, _: Ints) -> Any:
-    return windows[:, -1] - _regression(windows, counts)[1]
-
-
-def _r_squared(windows: Floats, counts: Ints, _: Ints) -> Floats:
-    return _regression(windows, counts)[2]
-
-
 STATISTICS: dict[str, Callable[[Floats, Ints, Ints], Any]] = {
-    "Count": _count,
-    "Med": _median,
-    "Mad": _absolute_deviation,
+    "Count": lambda windows, counts, lengths: counts.astype(np.float64),
+    "Med": lambda windows, counts, lengths: _quantiles(windows, counts, 0.5),
+    "Mad": lambda windows, counts, lengths: _mean(
+        np.abs(windows - _mean(windows, counts)[:, None]), counts
+    ),
     "WMA": _weighted_mean,
     "Rank": _rank,
-    "IdxMax": _argmax,
-    "IdxMin": _argmin,
-    "Slope": _slope,
-    "Resi": _residual,
-    "Rsquare": _r_squared,
+    "IdxMax": lambda windows, counts, lengths: _slot(np.argmax(windows, axis=1), windows, lengths),
+    "IdxMin": lambda windows, counts, lengths: _slot(np.argmin(windows, axis=1), windows, lengths),
+    "Slope": lambda windows, counts, lengths: _regression(windows, counts)[0],
+    "Resi": lambda windows, counts, lengths: windows[:, -1] - _regression(windows, counts)[1],
+    "Rsquare": lambda windows, counts, lengths: _regression(windows, counts)[2],
 }
 """Functions of the windows, their numbers of valid values, and their numbers of slots."""
 

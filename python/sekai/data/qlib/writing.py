@@ -28,8 +28,6 @@ from sekai.storage.files import draft_folder, new_folder, rename_file
 if TYPE_CHECKING:
     from sekai.data.market_data import MarketData
 
-__all__ = ["write_qlib"]
-
 PARTS = ("calendars", "instruments", "features")
 
 

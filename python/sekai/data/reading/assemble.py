@@ -33,8 +33,6 @@ from sekai.data.reading.options import Columns, Options, find_columns, nanosecon
 from sekai.error import DataError
 from sekai.storage.names import unknown_name
 
-__all__ = ["ProblemLog", "RawPanel", "RowKeys", "add_keys", "assemble", "survey"]
-
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -15,8 +15,6 @@ from sekai.data.problems import Policies, Problem, ProblemColumns
 from sekai.data.reading.assemble import ProblemLog, RawPanel
 from sekai.data.reading.options import VOLUME_FIELDS
 
-__all__ = ["Fill", "RowActions", "add_cells", "check"]
-
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

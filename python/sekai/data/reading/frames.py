@@ -28,8 +28,6 @@ from sekai.storage.optional import optional_import
 if TYPE_CHECKING:
     from sekai.data.reading.assemble import ProblemLog
 
-__all__ = ["FrameSource", "WideSource", "to_arrow"]
-
 PURPOSE = "MarketData.from_frame"
 WELL_KNOWN = ("open", "high", "low", "close", "volume", "adj_close", "vwap")
 
@@ -117,7 +115,7 @@ def _asset_level(columns: Any) -> int:
 
 def _without_index(frame: Any) -> Any:
     """Move the index to columns, unless it is a plain counter."""
-    pd = optional_import("pandas", "data", "a frame of pandas")
+    pd = optional_import("pandas", "", "a frame of pandas")
     index = frame.index
     if isinstance(index, pd.RangeIndex) or (index.nlevels == 1 and index.dtype.kind in "iu"):
         return frame
@@ -142,7 +140,7 @@ def _table(frame: Any) -> Any:
 
 def _column(series: Any) -> Any:
     """Arrow column; mixed types become text, so that nothing is guessed."""
-    pd = optional_import("pandas", "data", "a frame of pandas")
+    pd = optional_import("pandas", "", "a frame of pandas")
     pa = arrow()
     if series.dtype != object:
         return pa.array(series, from_pandas=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,11 @@ from sekai.data.reading.files import (
 )
 from sekai.data.reading.frames import to_arrow
 from sekai.data.reading.options import ASSET_NAMES, Options, find_columns, is_path, reject
+from sekai.error import DataError
 from sekai.storage.optional import optional_import
 
-__all__ = ["add_market", "sectors_of"]
+SHOWN = 5
+"""Names in an error message."""
 
 SEVERAL_VALUES = "different values at one time"
 SUPERSEDED = "value after the last row, or replaced by a later one before the next row"
@@ -56,12 +58,23 @@ def add_market(panel: RawPanel, options: Options, log: ProblemLog) -> None:
             series[filled] = series[last[filled]]
 
 
-def sectors_of(source: Any) -> dict[str, str]:
-    """Read the sector of each asset from a mapping, a frame or a file."""
+def sectors_of(source: Any, assets: Sequence[str]) -> dict[str, str]:
+    """Read the sector of each asset from a mapping, or from a frame or file that may list more."""
     if source is None:
         return {}
     if isinstance(source, Mapping):
+        # Names that are no assets are refused by `MarketData`.
         return {str(asset): str(sector) for asset, sector in source.items()}
+    listed = _listed_sectors(source)
+    known = {asset: listed[asset] for asset in assets if asset in listed}
+    if listed and not known:
+        some = ", ".join(sorted(listed)[:SHOWN])
+        own = ", ".join(assets[:SHOWN])
+        raise DataError(f"sectors= names none of the assets: expected some of {own}, got {some}")
+    return known
+
+
+def _listed_sectors(source: Any) -> dict[str, str]:
     table = _table(source)
     names = table.schema.names
     assets = [name for name in names if name.lower() in ASSET_NAMES]

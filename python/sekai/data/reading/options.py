@@ -6,7 +6,7 @@ import dataclasses
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
 import numpy as np
@@ -15,7 +15,7 @@ from sekai.data.market_data import PRICE_FIELDS
 from sekai.data.problems import Policies, Problem, Problems
 from sekai.error import DataError
 from sekai.storage.display import brief_repr
-from sekai.storage.names import close_matches
+from sekai.storage.names import close_matches, suggestion
 
 UNITS = ("s", "ms", "us", "ns")
 TIME_NAMES = ("time", "date", "datetime", "timestamp")
@@ -27,46 +27,25 @@ MASKS = ("listed", "quoted", "tradable")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of the readers."""
+    """Options of the readers; `MarketData.from_parquet` documents each."""
 
     time: str | None = None
-    """Column of timestamps; by default one named time, date, datetime or timestamp."""
     asset: str | None = None
-    """Column of assets; by default one named symbol, ticker, asset, tic, code or instrument. If
-    there is none, each file is one asset, named as the file."""
     fields: Sequence[str] | None = None
-    """Columns to read as fields, by their names after `rename`; by default all others."""
     rename: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """New names of columns."""
     field: str | None = None
-    """Field of a wide table, in which each column but the time is an asset. A missing value in
-    such a table is a missing row."""
     start: Any = None
-    """First timestamp to read: a date or a time, in `timezone` if it has none."""
     stop: Any = None
-    """Timestamp before which rows are read."""
     assets: Sequence[str] | None = None
-    """Assets to read, in this order; by default all, sorted by name."""
     market: Any = ()
-    """Market-wide series: columns that are equal for all assets, or another frame or file with a
-    time column and one column per series."""
     sectors: Any = None
-    """Sector by asset: a mapping, or a frame or file with a column for each."""
     listing: Mapping[str, tuple[Any, Any]] | None = None
-    """First and last time at which an asset is listed; None for an open end."""
     timezone: str | None = None
-    """Time zone of timestamps without one, and of days."""
     time_unit: str | None = None
-    """Unit of integer timestamps since 1970 in UTC: s, ms, us or ns."""
     time_format: str | None = None
-    """Format of timestamps other than 2020-01-31 or 2020-01-31 16:00:00, such as %Y%m%d."""
     known_after: timedelta = timedelta(0)
-    """Delay from the timestamp of a row until it is known: a minute for minute bars with the
-    timestamp of their start."""
     policies: Policies = dataclasses.field(default_factory=Policies)
-    """Handling of problems."""
     batch_rows: int = 1 << 17
-    """Rows of a Parquet file in memory at a time."""
 
     __repr__ = brief_repr
 
@@ -104,8 +83,6 @@ def is_path(source: object) -> bool:
 
 def nanoseconds(moment: Any, timezone: str | None) -> int:
     """Convert a date or time to nanoseconds in UTC; local time if it has no zone."""
-    from datetime import datetime
-
     zone = getattr(moment, "tzinfo", None)
     if isinstance(moment, str):
         parsed = datetime.fromisoformat(moment.replace("Z", "+00:00"))
@@ -269,8 +246,7 @@ def _key(
 
 def _column(name: str, columns: Mapping[str, str], option: str) -> str:
     if name not in columns:
-        close = close_matches(name, columns)
-        hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+        hint = suggestion(close_matches(name, columns))
         reject(
             "column",
             f"no column {name!r} as passed by {option}={hint}; columns are {_join(columns)}",

@@ -29,9 +29,8 @@ from sekai.data.reading.frames import FrameSource, WideSource
 from sekai.data.reading.joins import add_market, sectors_of
 from sekai.data.reading.options import VOLUME_FIELDS, Columns, Options, is_path, nanoseconds, reject
 from sekai.error import DataError
+from sekai.storage.names import unknown_name
 from sekai.storage.optional import optional_import
-
-__all__ = ["all_problems", "build_panel", "read_csv_files", "read_frame", "read_parquet_files"]
 
 Bools = NDArray[np.bool_]
 PathLike = str | os.PathLike[str]
@@ -101,9 +100,8 @@ def build_panel(panel: RawPanel, options: Options, log: ProblemLog) -> MarketDat
     add_market(panel, options, log)
     arguments = build_arguments(panel, actions, options, log)
     log.raise_errors()
-    sectors = sectors_of(options.sectors)
-    known = {name: sectors[name] for name in arguments["assets"] if name in sectors}
-    return MarketData(**arguments, sectors=known, repairs=log.repairs)
+    sectors = sectors_of(options.sectors, arguments["assets"])
+    return MarketData(**arguments, sectors=sectors, repairs=log.repairs)
 
 
 def _rows(source: RowSource, options: Options, log: ProblemLog) -> RawPanel:
@@ -145,7 +143,9 @@ def _read_stored(
     )
     panel = _empty(stored, own) if stored.rows == 0 else _rows(source, own, log)
     log.raise_errors()
-    sectors = stored.sectors if options.sectors is None else sectors_of(options.sectors)
+    sectors = {name: stored.sectors[name] for name in panel.assets if name in stored.sectors}
+    if options.sectors is not None:
+        sectors = sectors_of(options.sectors, panel.assets)
     return MarketData(
         panel.times.astype("datetime64[ns]"),
         panel.assets,
@@ -153,7 +153,7 @@ def _read_stored(
         read_only(panel.values),
         **{name: read_only(mask) for name, mask in panel.masks.items()},
         market={name: panel.market[f"{MARKET_PREFIX}{name}"] for name in stored.market},
-        sectors={name: sectors[name] for name in panel.assets if name in sectors},
+        sectors=sectors,
         timezone=stored.timezone,
         frequency=Frequency(*stored.frequency),
         warm_up=min(stored.warm_up, len(panel.times)) if options.start is None else 0,
@@ -227,6 +227,8 @@ def _listing_table(panel: RawPanel, options: Options) -> tuple[Bools, Bools]:
     if panel.listings is not None:
         return panel.listings, np.ones(len(panel.assets), np.bool_)
     table = options.listing or {}
+    if unknown := [name for name in table if name not in panel.assets]:
+        raise ValueError(f"listing: {unknown_name('asset', unknown[0], panel.assets)}")
     listed = np.ones(panel.present.shape, np.bool_)
     for column, asset in enumerate(panel.assets):
         first, last = table.get(asset, (None, None))

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from sekai.data.calendar import DAY, UNITS, YEAR_DAYS, Frequency, utc_instant
 
-__all__ = ["Schedule"]
-
 Floats = NDArray[np.float64]
 
 OPENS = DAY * 19 // 48

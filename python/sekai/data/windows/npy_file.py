@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 
 from sekai.error import ClosedError, DataError
 
-__all__ = ["CHUNK_BYTES", "NpyFile", "NpyWriter"]
-
 MAGIC = b"\x93NUMPY"
 MAX_HEADER = 1024
 CHUNK_BYTES = 1 << 24

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,18 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from quant_gym_rs._core import gather_windows
 from sekai.data.market_data import MarketData, frozen
+from sekai.data.streaming import MIN_CAPACITY, grown
 from sekai.data.windows.window_file import Windows, as_rows, panel_names, window_buffer
-from sekai.error import DataError
+from sekai.error import DataError, StateError
+from sekai.storage.display import name_list
 
 if TYPE_CHECKING:
     from sekai.data.features.pipeline import FeaturePanel, Pipeline
 
-__all__ = ["PanelWindows", "RollingWindows"]
-
 Rows = NDArray[np.int64]
 Values = NDArray[np.float32]
-MIN_CAPACITY = 64
-"""Rows allocated at least."""
 
 
 class PanelWindows:
@@ -72,6 +70,12 @@ class PanelWindows:
         self.lookback = lookback
         self.dtype = self.panel.dtype
         self._threads = threads
+
+    def __repr__(self) -> str:
+        return (
+            f"PanelWindows({len(self):,} rows, lookback {self.lookback}, "
+            f"{len(self.assets)} assets, features {name_list(self.features)})"
+        )
 
     def __len__(self) -> int:
         return len(self.times)
@@ -136,9 +140,12 @@ class RollingWindows:
         rows, times = shown.values[last + 1 - first :], history.times[last + 1 :]
         seed = windows.gather([self._in_file - 1])[0]
         capacity = max(MIN_CAPACITY, 2 * (len(seed) + len(rows)))
-        self._times = _grown(times, capacity)
+        self._times = grown(times, 0, capacity)
         # Dropped rows, count and rows in one tuple: a concurrent gather sees a consistent state.
-        self._state = (0, len(seed) + len(rows), _grown(np.concatenate([seed, rows]), capacity))
+        self._state = (0, len(seed) + len(rows), grown(np.concatenate([seed, rows]), 0, capacity))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {len(self):,} windows, after {self.file!r}>"
 
     def __len__(self) -> int:
         dropped, count, _ = self._state
@@ -194,8 +201,8 @@ class RollingWindows:
         """Append the features of the next row as the pipeline computes them: assets by features."""
         dropped, count, rows = self._state
         if count == len(rows):
-            rows = _grown(rows, 2 * count)
-            self._times = _grown(self._times, 2 * count)
+            rows = grown(rows, 0, 2 * count)
+            self._times = grown(self._times, 0, 2 * count)
         rows[count] = row
         self._times[count - self.lookback] = time
         self._state = (dropped, count + 1, rows)
@@ -207,8 +214,31 @@ class RollingWindows:
         if drop <= 0:
             return
         capacity = max(MIN_CAPACITY, 2 * (count - drop))
-        self._times = _grown(self._times[drop : count - self.lookback], capacity)
-        self._state = (dropped + drop, count - drop, _grown(rows[drop:count], capacity))
+        self._times = grown(self._times[drop : count - self.lookback], 0, capacity)
+        self._state = (dropped + drop, count - drop, grown(rows[drop:count], 0, capacity))
+
+    def state_dict(self, keep: int) -> dict[str, Any]:
+        """State of the later rows that the last `keep` windows need."""
+        dropped, count, rows = self._state
+        drop = max(0, count - (keep + self.lookback - 1))
+        times = self._times[drop : max(drop, count - self.lookback)]
+        return {
+            "in_file": self._in_file,
+            "dropped": dropped + drop,
+            "times": times.view(np.int64).copy(),
+            "rows": rows[drop:count].copy(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state, in place of all later rows."""
+        times, rows = np.array(state["times"], np.int64), np.asarray(state["rows"])
+        count, shape = len(rows), self._state[2].shape[1:]
+        fits = rows.dtype == self.dtype and len(times) == max(0, count - self.lookback)
+        if state["in_file"] != self._in_file or rows.shape[1:] != shape or not fits:
+            raise StateError("windows of other rows, or after another file")
+        capacity = max(MIN_CAPACITY, 2 * count)
+        self._times = grown(times.view("datetime64[ns]"), 0, capacity)
+        self._state = (int(state["dropped"]), count, grown(rows, 0, capacity))
 
     def _check_known(
         self, indices: Rows, is_later: NDArray[np.bool_], begins: Rows, count: int
@@ -305,9 +335,3 @@ def _pipeline_of(windows: Windows) -> Pipeline:
             "that computed them by Windows.open(..., pipeline=...)"
         )
     return windows.pipeline
-
-
-def _grown(rows: NDArray[Any], capacity: int) -> NDArray[Any]:
-    grown = np.empty((capacity, *rows.shape[1:]), rows.dtype)
-    grown[: len(rows)] = rows
-    return grown

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from sekai.data.features.pipeline import Pipeline
 
-__all__ = ["Windows", "as_rows", "panel_names", "window_buffer", "write_index"]
-
 VALUES, INDEX, METADATA = "windows.npy", "index.parquet", "metadata.json"
 """Files in a folder of windows."""
 TIME = "time"

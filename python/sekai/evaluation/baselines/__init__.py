@@ -8,7 +8,7 @@ from typing import Any
 
 from sekai.error import SekaiError
 from sekai.evaluation.policy import Policy, as_policy
-from sekai.storage.names import close_matches
+from sekai.storage.names import close_matches, suggestion
 
 __all__ = [
     "IncompatibleBaselineError",
@@ -42,9 +42,9 @@ BUILT_IN: dict[tuple[str, str], str] = {
     ("order_execution", "vwap"): "execution:vwap",
     ("order_execution", "almgren_chriss"): "execution:almgren_chriss",
     ("order_execution", "all_at_once"): "execution:all_at_once",
-    ("basket_execution", "twap"): "execution:basket_twap",
-    ("basket_execution", "vwap"): "execution:basket_vwap",
-    ("basket_execution", "all_at_once"): "execution:basket_all_at_once",
+    ("basket_execution", "twap"): "execution:twap",
+    ("basket_execution", "vwap"): "execution:vwap",
+    ("basket_execution", "all_at_once"): "execution:all_at_once",
 }
 """Module and factory of each baseline, by task and name."""
 
@@ -52,7 +52,7 @@ _REGISTERED: dict[tuple[str, str], Callable[[], Any]] = {}
 
 
 class IncompatibleBaselineError(SekaiError, ValueError):
-    """A baseline cannot run in this env; `evaluate` leaves it out and flags it."""
+    """A baseline cannot run in this env; `evaluate` leaves a default one out and flags it."""
 
 
 def register_baseline(
@@ -97,8 +97,7 @@ def unknown_baseline(name: str, task: str) -> ValueError:
     known = baseline_names(task)
     others = sorted({own for own, known_name in [*BUILT_IN, *_REGISTERED] if known_name == name})
     reason = f"; it is a baseline of the tasks {', '.join(others)}" if others else ""
-    close = close_matches(name, known)
-    hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+    hint = suggestion(close_matches(name, known))
     return ValueError(
         f"unknown baseline {name!r} for the task {task!r}{reason}{hint}; expected one of "
         f"{', '.join(known)}"

@@ -4,38 +4,38 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sekai.compose.orders import baselines as order_baselines
-from sekai.compose.orders.interpreters import CategoricalActionInterpreter
-from sekai.compose.orders.order import Order
-from sekai.compose.orders.order_batch import INFO, OrderBatch, native_settings
-from sekai.compose.orders.state import SAOEState
+from sekai.compose.orders.composed import action_interpreter
+from sekai.compose.orders.config import OrderExecutionConfig
+from sekai.compose.orders.interpreters import (
+    CategoricalActionInterpreter,
+    TwapRelativeActionInterpreter,
+)
+from sekai.compose.orders.order_execution import RISK_AVERSION, synthetic_market
+from sekai.compose.orders.random_orders import days_of
+from sekai.compose.orders.simulators import OrderSimulator
 from sekai.evaluation.baselines import IncompatibleBaselineError
 from sekai.evaluation.policy import EpisodeContext, Policy, StepContext
-from sekai.evaluation.tasks.execution import ExecutionTask, OrderExecutionTask
+from sekai.evaluation.tasks.execution import ExecutionTask, order_simulators
 
 __all__ = [
     "AlmgrenChrissSchedule",
-    "BasketPolicy",
     "ImmediateExecution",
     "OrderExecutionPolicy",
     "TWAPSchedule",
     "all_at_once",
     "almgren_chriss",
-    "basket_all_at_once",
-    "basket_twap",
-    "basket_vwap",
     "twap",
     "vwap",
 ]
 
 Floats = NDArray[np.float64]
-Amount = Callable[[Any, SAOEState], float]
+KNOWN_ACTIONS = (CategoricalActionInterpreter, TwapRelativeActionInterpreter)
 
 
 class ExecutionSchedule(Policy):
@@ -101,183 +101,90 @@ class AlmgrenChrissSchedule(ExecutionSchedule):
 
 
 class OrderExecutionPolicy(Policy):
-    """Baseline for `OrderExecution-v0`: an amount from the order's state, as nearest action.
+    """Baseline of orders: a rule for the amount of each order's next step, as nearest action.
 
     Args:
         name: name of the baseline.
-        amount: function of the env and the order's state.
+        rule: makes the rule of an order from the settings of its env.
     """
 
     ignores_wrappers = True
 
-    def __init__(self, name: str, amount: Amount) -> None:
-        self.name, self._amount = name, amount
-
-    def begin(self, context: EpisodeContext) -> None:
-        """Find the envs."""
-        super().begin(context)
-        envs = getattr(context.vec, "envs", None)
-        if not envs:
-            raise IncompatibleBaselineError(
-                f"{self.name} needs envs in this process; use mode='sync'"
-            )
-        self._envs = [env.unwrapped for env in envs]
-
-    def decide(self, step: StepContext) -> Any:
-        """Return an action for each order."""
-        space = self.context.vec.action_space
-        return np.array([self._action(env) for env in self._envs], space.dtype)
-
-    def _action(self, env: Any) -> Any:
-        state = env.simulator.get_state()
-        amount = self._amount(env, state)
-        interpreter = env.action_interpreter
-        is_categorical = isinstance(interpreter, CategoricalActionInterpreter)
-        return _nearest_action(amount, state, interpreter.action_values if is_categorical else None)
-
-
-def _nearest_action(amount: float, state: Any, shares: Any) -> Any:
-    """Action nearest to an amount: an index into shares of the order, or a multiple of TWAP."""
-    if shares is not None:
-        return int(np.abs(np.array(shares) - amount / state.order.amount).argmin())
-    even = state.position * state.step_share
-    return amount / even if even > 0 else 0.0
-
-
-def twap() -> OrderExecutionPolicy:
-    """TWAP: equal amounts in every tick."""
-    rule = order_baselines.TWAP()
-    return OrderExecutionPolicy("twap", lambda env, state: rule(state))
-
-
-def all_at_once() -> OrderExecutionPolicy:
-    """Immediate execution: the whole order in the first step."""
-    rule = order_baselines.AllAtOnce()
-    return OrderExecutionPolicy("all_at_once", lambda env, state: rule(state))
-
-
-def vwap() -> OrderExecutionPolicy:
-    """VWAP: in proportion to the volume profile of earlier days."""
-    rules: dict[int, order_baselines.VWAP] = {}
-
-    def amount(env: Any, state: SAOEState) -> float:
-        if id(env) not in rules:
-            data = env.config.simulated if env.config.data is None else env.config.data
-            rules[id(env)] = order_baselines.VWAP(data=data)
-        return rules[id(env)](state)
-
-    return OrderExecutionPolicy("vwap", amount)
-
-
-class AlmgrenChrissOrderPolicy(OrderExecutionPolicy):
-    """Almgren-Chriss schedule of an order; needs synthetic data, whose impact is known."""
-
-    def begin(self, context: EpisodeContext) -> None:
-        """Reject data whose impact and volatility are unknown."""
-        assert isinstance(context.task, OrderExecutionTask)
-        if context.task.config().data is not None:
-            raise IncompatibleBaselineError(
-                f"{self.name} needs impact and volatility, which are known for synthetic minutes "
-                "only"
-            )
-        super().begin(context)
-
-
-def almgren_chriss() -> OrderExecutionPolicy:
-    """Almgren-Chriss schedule; needs synthetic data, whose impact and volatility are known."""
-
-    def amount(env: Any, state: SAOEState) -> float:
-        schedule = env.optimal_schedule()
-        return float(schedule[0]) if len(schedule) else 0.0
-
-    return AlmgrenChrissOrderPolicy("almgren_chriss", amount)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _BasketOrder:
-    """State of an order of a basket, as far as baselines read it from an `SAOEState`."""
-
-    order: Order
-    position: float
-    cur_tick: int
-    stop_tick: int
-    next_boundary: int
-    ticks_index: NDArray[np.datetime64]
-
-    @property
-    def step_share(self) -> float:
-        """Share of the next step in the ticks left."""
-        left = self.stop_tick - self.cur_tick
-        return (self.next_boundary - self.cur_tick) / left if left else 1.0
-
-    @classmethod
-    def of(cls, numbers: Floats, batch: OrderBatch) -> _BasketOrder:
-        values = dict(zip(INFO, numbers.tolist(), strict=True))
-        ticks = batch.table.ticks[int(values["ticks"])]
-        times, first, stop = ticks.times, int(values["first"]), int(values["stop"])
-        direction = int(values["direction"])
-        return cls(
-            Order(ticks.stock_id, values["amount"], direction, times[first], times[stop - 1]),
-            values["position"],
-            int(values["tick"]),
-            stop,
-            int(values["boundary"]),
-            times,
-        )
-
-
-class BasketPolicy(Policy):
-    """Baseline for `BasketExecution-v0`: the same rule for every order of a basket.
-
-    Args:
-        name: name of the baseline.
-        rule: makes the rule of an order from the source of ticks.
-    """
-
-    ignores_wrappers = True
-
-    def __init__(self, name: str, rule: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, name: str, rule: Callable[[OrderExecutionConfig], order_baselines.OrderPolicy]
+    ) -> None:
         self.name, self._rule = name, rule
 
     def begin(self, context: EpisodeContext) -> None:
         """Make a rule for each order."""
         super().begin(context)
-        batch = getattr(context.vec.unwrapped, "batch", None)
-        if not isinstance(batch, OrderBatch):
-            raise IncompatibleBaselineError(f"{self.name} needs a native batch; use mode='native'")
-        self._batch = batch
-        envs, orders, _ = batch.native.order_infos().shape
-        days = batch.table.days
+        simulators = order_simulators(context.vec)
+        if not simulators:
+            raise IncompatibleBaselineError(
+                f"{self.name} needs envs in this process; use mode='native' or 'sync'"
+            )
+        config = _config_of(context.vec)
+        interpreter = action_interpreter(config)
+        if not isinstance(interpreter, KNOWN_ACTIONS):
+            raise IncompatibleBaselineError(
+                f"{self.name} cannot express its amounts as actions of "
+                f"{type(interpreter).__name__}; expected action='categorical' or 'twap_relative'"
+            )
         # Each has its own, since rules remember the volume profile of their order.
-        self._rules = [[self._rule(days) for _ in range(orders)] for _ in range(envs)]
-        self._shares = native_settings(batch.table.config, 1)["shares"]
+        self._rules = [[self._rule(config) for _ in orders] for orders in simulators]
+        self._shares = getattr(interpreter, "action_values", None)
 
     def decide(self, step: StepContext) -> Any:
-        """Return an action for each order of each basket."""
-        space = self.context.vec.action_space
-        infos = self._batch.native.order_infos()
+        """Return an action for each order of each env."""
+        vec = self.context.vec
         actions = [
-            [self._action(rule, row) for rule, row in zip(rules, rows, strict=True)]
-            for rules, rows in zip(self._rules, infos, strict=True)
+            [self._action(rule, order) for rule, order in zip(rules, orders, strict=True)]
+            for rules, orders in zip(self._rules, order_simulators(vec), strict=True)
         ]
-        return np.array(actions, space.dtype)
+        shape = (len(actions), *(vec.action_space.shape or ()))
+        return np.array(actions, vec.action_space.dtype).reshape(shape)
 
-    def _action(self, rule: Any, numbers: Floats) -> Any:
-        state = _BasketOrder.of(numbers, self._batch)
-        amount = 0.0 if numbers[INFO["done"]] else rule(state)
-        return _nearest_action(amount, state, self._shares)
-
-
-def basket_twap() -> BasketPolicy:
-    """TWAP of every order: equal amounts in every tick."""
-    return BasketPolicy("twap", lambda days: order_baselines.TWAP())
-
-
-def basket_vwap() -> BasketPolicy:
-    """VWAP of every order: in proportion to the volume profile of earlier days."""
-    return BasketPolicy("vwap", lambda days: order_baselines.VWAP(data=days))
+    def _action(self, rule: order_baselines.OrderPolicy, simulator: OrderSimulator) -> Any:
+        state = simulator.get_state()
+        amount = 0.0 if simulator.done() else rule(state)
+        if self._shares is not None:
+            return int(np.abs(np.array(self._shares) - amount / state.order.amount).argmin())
+        even = state.position * state.step_share
+        return amount / even if even > 0 else 0.0
 
 
-def basket_all_at_once() -> BasketPolicy:
-    """Immediate execution: every order in the first step."""
-    return BasketPolicy("all_at_once", lambda days: order_baselines.AllAtOnce())
+def _config_of(vec: Any) -> OrderExecutionConfig:
+    inner = vec.unwrapped
+    owner = inner.batch.table if hasattr(inner, "batch") else inner.envs[0].unwrapped
+    config: OrderExecutionConfig = owner.config
+    return config
+
+
+def twap() -> OrderExecutionPolicy:
+    """TWAP: equal amounts in every tick."""
+    return OrderExecutionPolicy("twap", lambda config: order_baselines.TWAP())
+
+
+def all_at_once() -> OrderExecutionPolicy:
+    """Immediate execution: the whole order in the first step."""
+    return OrderExecutionPolicy("all_at_once", lambda config: order_baselines.AllAtOnce())
+
+
+def vwap() -> OrderExecutionPolicy:
+    """VWAP: in proportion to the volume profile of earlier days."""
+    return OrderExecutionPolicy("vwap", lambda config: order_baselines.VWAP(data=days_of(config)))
+
+
+def almgren_chriss() -> OrderExecutionPolicy:
+    """Almgren-Chriss schedule; needs synthetic data, whose impact and volatility are known."""
+
+    def rule(config: OrderExecutionConfig) -> order_baselines.OrderPolicy:
+        market = synthetic_market(config)
+        if not market:
+            raise IncompatibleBaselineError(
+                "almgren_chriss needs impact and volatility, which are known for synthetic minutes "
+                "only"
+            )
+        return order_baselines.AlmgrenChrissPolicy(risk_aversion=RISK_AVERSION, **market)
+
+    return OrderExecutionPolicy("almgren_chriss", rule)

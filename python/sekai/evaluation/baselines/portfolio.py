@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sekai.data import MarketData
+from sekai.envs.portfolio.config import AgentConfig
 from sekai.evaluation.baselines import IncompatibleBaselineError
 from sekai.evaluation.env_source import EnvSource
 from sekai.evaluation.policy import EpisodeContext, Policy, StepContext
 from sekai.evaluation.tasks import reconfigured
-from sekai.evaluation.tasks.portfolio import PortfolioTask, portfolio_config
+from sekai.evaluation.tasks.portfolio import Mandate, PortfolioTask, portfolio_config
 from sekai.spaces import MultiDiscrete
 
 __all__ = [
@@ -51,7 +52,12 @@ TOLERANCE = 1e-8
 
 
 class TargetWeights(Policy):
-    """Target weights of all assets and cash; NaN for no order."""
+    """Target weights of all assets and cash; NaN for no order.
+
+    Where the mandate limits names by `max_names` or `min_weight`, those with the largest traded
+    value in the rows up to the start of the episode come first, ties by name; see
+    `PortfolioTask.names_by_traded_value`.
+    """
 
     ignores_wrappers = True
 
@@ -74,6 +80,7 @@ class TargetWeights(Policy):
         self._tilt = 0.05 if config is None else config.tilt
         self._delay = 0 if config is None else config.execution.delay
         self._mandate = context.task.mandate(getattr(context.vec, "agent", None))
+        self._names: NDArray[np.int64] | None = None
         self._target = np.full((context.vec.num_envs, *space["weights"].shape), np.nan)
         self._order = self._target.copy()
         self._age = np.full(context.vec.num_envs, self._delay + 1)
@@ -124,7 +131,12 @@ class TargetWeights(Policy):
         if not is_sent.any():
             return
         target, movable = self._target[is_sent], np.asarray(step.observations["mask"], np.bool_)
-        allowed = self._mandate.allowed(target, held[is_sent], movable[is_sent])
+        names = self._ranked_names(step)
+        order = None if names is None else names[is_sent]
+        allowed = self._mandate.allowed(target, held[is_sent], movable[is_sent], order)
+        if names is not None:
+            # The env would choose names of the same weight by column.
+            target = allowed
         change = allowed - held[is_sent]
         distance = np.abs(change[:, :-1]).sum(axis=1)
         parts = np.maximum(np.ceil(distance / self._mandate.turnover - TOLERANCE), 1.0)
@@ -132,6 +144,28 @@ class TargetWeights(Policy):
         self._order[is_sent] = np.where(
             parts[:, None] > 1, held[is_sent] + change / parts[:, None], target
         )
+
+    def _ranked_names(self, step: StepContext) -> NDArray[np.int64] | None:
+        """Assets of each env in order of preference; None if the mandate limits no names."""
+        if self._names is None and self._mandate.most_names < np.inf:
+            # Infos of an agent that has left are NaN, and it cannot trade.
+            rows = np.nan_to_num(step.infos["time_index"]).astype(np.int64)
+            self._names = np.array([self._task.names_by_traded_value(row) for row in rows.tolist()])
+        return self._names
+
+    def _equal_weights(self, step: StepContext) -> Floats:
+        """Equal weights of tradable assets, of as many names as allowed; all cash if none."""
+        mask = np.asarray(step.observations["mask"], np.bool_)
+        names = self._ranked_names(step)
+        if names is not None:
+            # Positions that cannot be sold are names too.
+            held = np.asarray(step.observations["weights"])[:, :-1]
+            mask = mask | (np.abs(held) > TOLERANCE)
+            ranked = np.take_along_axis(mask, names, axis=1)
+            ranked &= np.cumsum(ranked, axis=1) <= self._mandate.most_names
+            np.put_along_axis(mask, names, ranked, axis=1)
+        count = mask.sum(axis=1, keepdims=True)
+        return np.concatenate([mask / np.maximum(count, 1.0), 1.0 - (count > 0)], axis=1)
 
 
 class EqualWeight(TargetWeights):
@@ -141,7 +175,7 @@ class EqualWeight(TargetWeights):
 
     def targets(self, step: StepContext) -> Floats:
         """Equal weights."""
-        return _equal_weights(step)
+        return self._equal_weights(step)
 
 
 class BuyAndHold(TargetWeights):
@@ -159,7 +193,10 @@ class BuyAndHold(TargetWeights):
         adapted, config = super().source_for(source), portfolio_config(source)
         if config is None or adapted.options is None or adapted.options.get("data") is None:
             return adapted
-        part = min(1.0, config.constraints.turnover or 1.0) / len(adapted.options["data"].assets)
+        part = min(
+            _smallest_purchase(member, adapted.options["data"])
+            for member in config.members.values()
+        )
         part = min(part, config.tilt) if config.action == "tilts" else part
         smallest = max(config.execution.smallest_trade, SMALLEST_SHARE * part)
         execution = replace(config.execution, sizing="decision", smallest_trade=smallest)
@@ -167,7 +204,7 @@ class BuyAndHold(TargetWeights):
 
     def targets(self, step: StepContext) -> Floats:
         """Equal weights in the first step, then no order."""
-        return _equal_weights(step) if step.step == 0 else self.idle(step)
+        return self._equal_weights(step) if step.step == 0 else self.idle(step)
 
 
 class EstimatedWeights(TargetWeights):
@@ -315,8 +352,13 @@ def _coordinate_descent(
     return weights
 
 
-def _equal_weights(step: StepContext) -> Floats:
-    """Equal weights of tradable assets; all cash if there are none."""
-    mask = np.asarray(step.observations["mask"], np.float64)
-    count = mask.sum(axis=1, keepdims=True)
-    return np.concatenate([mask / np.maximum(count, 1.0), 1.0 - (count > 0)], axis=1)
+def _smallest_purchase(agent: AgentConfig, data: MarketData) -> float:
+    """Smallest weight that is bought at once on the way from cash to allowed equal weights."""
+    settings = agent.constraints.settings(data.assets, data.sectors, agent.account)
+    # Limits on names leave larger positions only.
+    mandate = Mandate({**settings, "max_names": None, "min_weight": 0.0})
+    assets = len(data.assets)
+    equal = np.append(np.full(assets, 1.0 / assets), 0.0)
+    bought = mandate.allowed(equal, np.eye(assets + 1)[-1], np.ones(assets, np.bool_))[:-1]
+    parts = max(1.0, np.ceil(np.abs(bought).sum() / mandate.turnover))
+    return float(np.abs(bought[bought != 0.0]).min(initial=1.0) / parts)

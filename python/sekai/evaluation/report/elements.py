@@ -190,7 +190,7 @@ class Label(NamedTuple):
 
 
 LABELS = {
-    "total_return": Label("Total return", "percent", "Compounded return of the episode."),
+    "total_return": Label("Total return", "percent", "Compounded return of episode or history."),
     "annual_return": Label("Annual return", "percent", "Annualized compounded return."),
     "volatility": Label("Volatility", "percent", "Annualized standard deviation of returns."),
     "sharpe": Label("Sharpe ratio", "number", "Annualized mean return over volatility."),
@@ -224,6 +224,9 @@ LABELS = {
     ),
     "price_advantage": Label("Price advantage", "points", "Advantage over the mean price."),
     "fulfilled": Label("Fulfilled", "percent", "Filled share of the order."),
+    "participation": Label(
+        "Participation", "percent", "Fills over the market volume of the order's ticks."
+    ),
     "final_equity": Label("Final equity", "money", "Equity at the end."),
 }
 
@@ -271,14 +274,18 @@ def table(
     *,
     sortable: bool = True,
 ) -> Markup:
-    """Sortable, scrollable table whose first column names its rows."""
-    head = element("tr", *(_head(text, column, sortable) for column, text in enumerate(heads)))
+    """Sortable, scrollable table whose first column names its rows; columns of text align left."""
+    texts = [all(row[column].value is None for row in rows) for column in range(len(heads))]
+    head = element(
+        "tr",
+        *(_head(text, column, sortable, texts[column]) for column, text in enumerate(heads)),
+    )
     looks = row_looks or [""] * len(rows)
     body = [
         element(
             "tr",
             _cell("th", row[0], scope="row"),
-            *(_cell("td", cell) for cell in row[1:]),
+            *(_cell("td", cell, is_text) for cell, is_text in zip(row[1:], texts[1:], strict=True)),
             class_=look or None,
         )
         for row, look in zip(rows, looks, strict=True)
@@ -310,16 +317,18 @@ def policy_name(label: str, style: Style | None) -> Markup:
     return element("span", swatch, element("span", label), class_="named")
 
 
-def _head(text: object, column: int, sortable: bool) -> Markup:
+def _head(text: object, column: int, sortable: bool, is_text: bool) -> Markup:
     sorter = element("button", text, type="button", data_sort=column)
-    return element("th", sorter if sortable else text, scope="col")
+    look = "text" if is_text else None
+    return element("th", sorter if sortable else text, scope="col", class_=look)
 
 
-def _cell(tag: str, cell: Cell, **attributes: object) -> Markup:
+def _cell(tag: str, cell: Cell, is_text: bool = False, **attributes: object) -> Markup:
     key = None
     if cell.value is not None and not math.isnan(cell.value):
         key = repr(float(cell.value)).replace("inf", "Infinity")
-    return element(tag, cell.text, **attributes, data_value=key, class_=cell.look or None)
+    look = f"{cell.look} text".strip() if is_text else cell.look
+    return element(tag, cell.text, **attributes, data_value=key, class_=look or None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -348,7 +357,11 @@ class ReportContext:
         self.evaluation = evaluation
         self.policies = evaluation.policies
         self.paired = paired
-        self.labels = labels or {name: policy_label(name) for name in self.policies}
+        # The agent's name is the user's own; baselines have names of identifiers.
+        own = evaluation.agent.name
+        self.labels = labels or {
+            name: name if name == own else policy_label(name) for name in self.policies
+        }
         self.styles = {name: style_of(index) for index, name in enumerate(self.policies)}
 
     @property

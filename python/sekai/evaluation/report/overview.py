@@ -191,7 +191,7 @@ def _is_defined(context: ReportContext, metric: str) -> bool:
 
 
 def _best(context: ReportContext, metric: str) -> str | None:
-    """Policy with the best value, if the metric has a direction."""
+    """Policy with the best value, if the metric has a direction; invalid results are none."""
     evaluation = context.evaluation
     higher = None if metric in UNRANKED else HIGHER_IS_BETTER.get(metric)
     if metric == evaluation.headline:
@@ -200,6 +200,7 @@ def _best(context: ReportContext, metric: str) -> str | None:
         name: outcome.metrics[metric].value
         for name, outcome in context.policies.items()
         if metric in outcome.metrics and math.isfinite(outcome.metrics[metric].value)
+        if evaluation.is_valid or name in evaluation.baselines
     }
     if higher is None or len(set(values.values())) < 2:
         return None

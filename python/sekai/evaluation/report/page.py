@@ -101,14 +101,17 @@ def _comparison_report(runs: list[Evaluation]) -> str:
     return page(f"{len(runs)} runs compared", facts, runs_sections(runs))
 
 
-def page(title: str, facts: Sequence[str], sections: Sequence[Section]) -> str:
-    """HTML of the page, with `facts` under its title."""
+def page(
+    title: str, facts: Sequence[str], sections: Sequence[Section], kind: str = "evaluation report"
+) -> str:
+    """HTML of a page of a kind, with `facts` under its title."""
     charts = [block for part in sections for block in part.blocks if isinstance(block, Chart)]
     indices = {id(chart): index for index, chart in enumerate(charts)}
     scripts = [_template(THEME), *map(_template, SCRIPTS)]
     parts = {
         "policy": _security_policy(scripts),
-        "title": element("title", f"{title} · sekai report"),
+        "title": element("title", f"{title} · sekai"),
+        "brand": element("p", f"sekai · {kind}", class_="brand"),
         "style": _template("style.css"),
         "heading": element("h1", title),
         "subtitle": element("p", *(element("span", fact) for fact in facts), class_="facts-line"),

@@ -89,7 +89,7 @@ def verdict_of(evaluation: Evaluation) -> EvaluationVerdict:
     if evaluation.deflated_sharpe is not None:
         sentences.append(deflated_sharpe_sentence(evaluation.deflated_sharpe))
     errors = [flag.message.rstrip(".") for flag in evaluation.flags if flag.level == "error"]
-    if errors:
+    if not evaluation.is_valid:
         text = "; ".join(errors)
         sentences = [f"{text[:1].upper()}{text[1:]}.", *sentences]
         return EvaluationVerdict(phrase="Results are invalid", sentences=sentences, look="bad")
@@ -145,6 +145,11 @@ def _difference(comparison: BaselineComparison, kind: str) -> str:
 def deflated_sharpe_sentence(deflated_sharpe: DeflatedSharpe) -> str:
     """Sentence about the deflated Sharpe ratio and the number of trials."""
     trials = f"{deflated_sharpe.trials} trials" if deflated_sharpe.trials != 1 else "a single trial"
+    if not deflated_sharpe.is_valid:
+        return (
+            f"After {trials} on this data, no probability of skill is stated, because the results "
+            "are invalid."
+        )
     if math.isnan(deflated_sharpe.deflated):
         return f"After {trials} on this data, the deflated Sharpe ratio is undefined."
     value = format_number(deflated_sharpe.deflated, "probability")
@@ -304,12 +309,15 @@ def notebook_html(evaluation: Evaluation) -> str:
     flags = [element("li", f"{flag.level}: {flag.message}") for flag in evaluation.flags]
     return element(
         "div",
-        element("p", element("strong", f"{evaluation.name} on {evaluation.env}. "),
-                summary_sentence(evaluation)),
+        element(
+            "p",
+            element("strong", f"{evaluation.name} on {evaluation.env}. "),
+            summary_sentence(evaluation),
+        ),
         _sketch(evaluation),
         element("table", element("thead", head), element("tbody", *body)),
         element("ul", *flags) if flags else None,
-    )  # fmt: skip
+    )
 
 
 def _sketch(evaluation: Evaluation) -> Markup | None:
@@ -342,9 +350,14 @@ def _sketch(evaluation: Evaluation) -> Markup | None:
     ]
     label = f"Equity of {' and '.join(context.labels[name] for name in names)}"
     return element(
-        "svg", *reversed(lines), viewBox=f"0 0 {width} {height}", width=width, height=height,
-        role="img", aria_label=label,
-    )  # fmt: skip
+        "svg",
+        *reversed(lines),
+        viewBox=f"0 0 {width} {height}",
+        width=width,
+        height=height,
+        role="img",
+        aria_label=label,
+    )
 
 
 def _points(series: Floats, low: float, high: float) -> str:

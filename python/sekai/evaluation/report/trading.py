@@ -65,7 +65,7 @@ def _caps_block(context: ReportContext) -> Markup | None:
         figures = (check.cap, check.at_decision, check.after_drift)
         counts = (check.rows_above_at_decision, check.rows_above_after_drift)
         rows.append(
-            [Cell(policy_label(check.measure))]
+            [Cell(policy_label(check.measure) + (f" of {check.agent}" if check.agent else ""))]
             + [Cell(format_number(value, "percent"), value) for value in figures]
             + [Cell(f"{count:,} of {check.rows:,}", count) for count in counts]
         )

@@ -10,7 +10,7 @@ import math
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.evaluation.evaluation import DeflatedSharpe
+from sekai.evaluation.evaluation import DeflatedSharpe, Flag
 from sekai.evaluation.metrics.risk import kurtosis, sharpe, skewness
 from sekai.evaluation.statistics.bootstrap import effective_observations
 from sekai.evaluation.statistics.significance import normal_cdf, normal_quantile
@@ -149,6 +149,9 @@ class Trial:
     recorded: str = ""
     """Time of the evaluation, UTC, ISO 8601."""
 
+    invalid: tuple[str, ...] = ()
+    """Flags that invalidate the results, such as look_ahead; the trial counts all the same."""
+
 
 class TrialLedger:
     """Trial ledger: append-only file with one JSON line for each evaluation.
@@ -163,7 +166,17 @@ class TrialLedger:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
 
-    def record(self, data_digest: str, name: str, sharpe: float, model: str = "") -> Trial:
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r})"
+
+    def record(
+        self,
+        data_digest: str,
+        name: str,
+        sharpe: float,
+        model: str = "",
+        invalid: Sequence[str] = (),
+    ) -> Trial:
         """Append a trial.
 
         Args:
@@ -172,10 +185,16 @@ class TrialLedger:
             sharpe: Sharpe ratio per period, not annualized.
             model: digest of the agent's file, which counts once however often it is evaluated;
                 without one, every record counts.
+            invalid: names of flags that invalidate the results.
         """
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         trial = Trial(
-            data_digest=data_digest, name=name, sharpe=float(sharpe), model=model, recorded=now
+            data_digest=data_digest,
+            name=name,
+            sharpe=float(sharpe),
+            model=model,
+            recorded=now,
+            invalid=tuple(invalid),
         )
         fields = asdict(trial) | {"sharpe": sharpe if math.isfinite(sharpe) else None}
         append_line(self.path, json.dumps(fields, allow_nan=False).encode())
@@ -190,8 +209,11 @@ class TrialLedger:
         return list(latest.values())
 
     def sharpes(self, data_digest: str) -> list[float]:
-        """Sharpe ratios of the trials on this data, for `deflated_sharpe_of`."""
-        return [trial.sharpe for trial in self.trials(data_digest)]
+        """Sharpe ratios of the trials on this data, for `deflated_sharpe_of`.
+
+        Those of invalid trials are NaN: they count, but say nothing about ratios of other trials.
+        """
+        return [math.nan if trial.invalid else trial.sharpe for trial in self.trials(data_digest)]
 
     def _all(self) -> Iterator[Trial]:
         if not self.path.exists():
@@ -213,7 +235,12 @@ Ledger = TrialLedger | str | os.PathLike[str]
 
 
 def record_deflated_sharpe(
-    returns: Floats, data_digest: str, name: str, model: str, ledger: Ledger | None
+    returns: Floats,
+    data_digest: str,
+    name: str,
+    model: str,
+    ledger: Ledger | None,
+    flags: Sequence[Flag],
 ) -> DeflatedSharpe | None:
     """Deflated Sharpe ratio of returns after recording the trial; None for fewer than 3 returns.
 
@@ -223,14 +250,21 @@ def record_deflated_sharpe(
         name: name of the agent.
         model: digest of the agent's file, or "".
         ledger: trial ledger to which this trial is added; None counts this trial only.
+        flags: flags of the evaluation; errors mark the trial as invalid, and then there is no
+            probability of skill.
     """
     if len(returns) < 3:
         return None
-    if ledger is None:
-        return deflated_sharpe_of(returns, 1)
-    book = ledger if isinstance(ledger, TrialLedger) else TrialLedger(ledger)
-    book.record(data_digest, name, sharpe(returns, 1.0), model)
-    return deflated_sharpe_of(returns, book.sharpes(data_digest))
+    invalid = [flag.name for flag in flags if flag.level == "error"]
+    trials: Sequence[float] | int = 1
+    if ledger is not None:
+        book = ledger if isinstance(ledger, TrialLedger) else TrialLedger(ledger)
+        book.record(data_digest, name, sharpe(returns, 1.0), model, invalid)
+        trials = book.sharpes(data_digest)
+    result = deflated_sharpe_of(returns, trials)
+    if not invalid:
+        return result
+    return replace(result, is_valid=False, probabilistic=math.nan, deflated=math.nan)
 
 
 def _variance(ratio: float, skew: float, kurt: float) -> float:
@@ -251,4 +285,8 @@ def _trial(fields: dict[str, Any]) -> Trial:
     texts = {name: fields[name] for name in ("data_digest", "name", "model", "recorded")}
     if any(not isinstance(text, str) for text in texts.values()):
         raise TypeError("data_digest, name, model and recorded must be strings")
-    return Trial(sharpe=math.nan if ratio is None else float(ratio), **texts)
+    invalid = fields.get("invalid", [])
+    if not isinstance(invalid, list) or any(not isinstance(name, str) for name in invalid):
+        raise TypeError("invalid must be a list of strings")
+    ratio = math.nan if ratio is None else float(ratio)
+    return Trial(sharpe=ratio, invalid=tuple(invalid), **texts)

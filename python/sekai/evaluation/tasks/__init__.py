@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.evaluation.evaluation import CapCheck, Episode, Flag
+from sekai.evaluation.evaluation import Episode, Flag
 from sekai.spaces import Box, Discrete, MultiDiscrete
 from sekai.vector.vec_env import VecEnv
 
@@ -31,6 +31,7 @@ TASKS = {
     "MarketMaking": "trading:MarketMakingTask",
     "OptimalExecution": "execution:ExecutionTask",
     "OrderExecution": "execution:OrderExecutionTask",
+    "ComposedOrderExecution": "execution:OrderExecutionTask",
     "BasketExecution": "execution:BasketExecutionTask",
 }
 """Module and class of the task of each env class."""
@@ -116,10 +117,6 @@ class Task:
     def benchmark(self) -> str:
         """Name of the benchmark of alpha and beta; "" without one."""
         return ""
-
-    def cap_checks(self, episodes: Sequence[Episode]) -> list[CapCheck]:
-        """Exposures against the caps of a mandate; empty without one."""
-        return []
 
     def per_episode(
         self, name: str, values: Sequence[float], episodes: Sequence[Episode]

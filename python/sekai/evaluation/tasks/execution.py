@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sekai.compose.orders.basket_execution import BasketExecutionConfig, advantages
-from sekai.compose.orders.order_batch import INFO
-from sekai.compose.orders.order_execution import OrderExecutionConfig
+from sekai.compose.orders.config import OrderExecutionConfig
+from sekai.compose.orders.order_batch import INFO, OrderBatch
+from sekai.compose.orders.order_execution import is_native
+from sekai.compose.orders.random_orders import days_of
+from sekai.compose.orders.simulators import OrderSimulator
 from sekai.compose.orders.state import price_advantage
 from sekai.envs.optimal_execution import OptimalExecutionConfig
 from sekai.evaluation.evaluation import Episode, EpisodeFills
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from sekai.evaluation.policy import StepContext
     from sekai.evaluation.recorder import RecordedEpisode
 
-__all__ = ["BasketExecutionTask", "ExecutionTask", "OrderExecutionTask"]
+__all__ = ["BasketExecutionTask", "ExecutionTask", "OrderExecutionTask", "order_simulators"]
 
 BASIS_POINTS = 1e4
 NO_IMPACT = 1e-15
@@ -101,9 +104,11 @@ class OrderExecutionTask(Task):
     baselines: tuple[str, ...] = ("twap", "vwap", "almgren_chriss", "all_at_once", "random")
 
     def __init__(self, source: EnvSource) -> None:
-        # Baselines read the state of the order, which envs of a native batch do not have.
-        options = source.options
-        super().__init__(source if options is None else source.with_options(mode="sync"))
+        super().__init__(source)
+        config = self.config()
+        if source.options is not None and not is_native(config, days_of(config)):
+            # Baselines read the orders, which must not be in worker processes.
+            self.source = source.with_options(mode="sync")
 
     def config(self) -> OrderExecutionConfig:
         """Config of the envs; the default one where it is unknown."""
@@ -125,15 +130,8 @@ class OrderExecutionTask(Task):
 
     def begin(self, vec: VecEnv) -> Mapping[int, Any]:
         """Mean price of each order's window, and the order's direction."""
-        notes = {}
-        for index, env in enumerate(getattr(vec, "envs", ())):
-            state = env.unwrapped.simulator.get_state()
-            ticks = slice(state.first_tick, state.stop_tick)
-            prices = np.asarray(state.backtest_data.deal_price)[ticks]
-            valid = prices[np.isfinite(prices) & (prices > 0)]
-            mean = float(valid.mean()) if valid.size else 0.0
-            notes[index] = (mean, state.order.direction)
-        return notes
+        orders = [own for (own,) in order_simulators(vec)]
+        return {n: (own.twap_price, own.order.direction) for n, own in enumerate(orders)}
 
     def episode(self, recorded: RecordedEpisode, start: Any, log: Any) -> Episode:
         """Price advantage and fulfilled share, from the env's own log."""
@@ -143,6 +141,7 @@ class OrderExecutionTask(Task):
             outcome["price_advantage"] = price_advantage(last["trade_price"], *start)
         if "ffr" in last:
             outcome["fulfilled"] = float(last["ffr"])
+            outcome["participation"] = _participation(last["deal_amount"], last["market_volume"])
         if self.config().reward == "shortfall":
             outcome["shortfall"] = -float(recorded.rewards.sum())
         return replace(super().episode(recorded, start, log), outcome=outcome)
@@ -154,6 +153,22 @@ class OrderExecutionTask(Task):
         values = self.config().action_values
         smallest = 0 if isinstance(values, int) else int(np.argmin(values))
         return np.full(vec.num_envs, smallest, vec.action_space.dtype)
+
+
+def _participation(filled: Any, volume: Any) -> float:
+    """Largest share of fills in the market volume of an order's ticks; 0 where it is unknown."""
+    filled, volume = np.atleast_1d(filled).astype(np.float64), np.atleast_1d(volume)
+    shares = np.divide(filled, volume, out=np.zeros_like(filled), where=volume > 0)
+    return float(shares.max())
+
+
+def order_simulators(vec: VecEnv) -> list[list[OrderSimulator]]:
+    """Simulators of the orders of each env; empty for envs in other processes."""
+    batch = getattr(vec.unwrapped, "batch", None)
+    if isinstance(batch, OrderBatch):
+        envs, orders, _ = batch.batch.order_infos().shape
+        return [[batch.simulator(env, order) for order in range(orders)] for env in range(envs)]
+    return [[env.get_attr("simulator")] for env in getattr(vec.unwrapped, "envs", ())]
 
 
 class BasketExecutionTask(OrderExecutionTask):
@@ -172,7 +187,7 @@ class BasketExecutionTask(OrderExecutionTask):
     def begin(self, vec: VecEnv) -> Mapping[int, Any]:
         """Numbers of the orders of each basket, with the mean prices of their windows."""
         batch = getattr(vec.unwrapped, "batch", None)
-        return {} if batch is None else dict(enumerate(batch.native.order_infos()))
+        return {} if batch is None else dict(enumerate(batch.batch.order_infos()))
 
     def episode(self, recorded: RecordedEpisode, start: Any, log: Any) -> Episode:
         """Price advantage and fulfilled share, weighted by the value of the orders."""
@@ -184,6 +199,7 @@ class BasketExecutionTask(OrderExecutionTask):
         outcome = {
             "price_advantage": float(weights @ points),
             "fulfilled": float(weights @ (final["filled"] / final["amount"])),
+            "participation": _participation(final["filled"], final["market_volume"]),
         }
         if self.config().reward == "shortfall":
             outcome["shortfall"] = -float(recorded.rewards.sum()) / count

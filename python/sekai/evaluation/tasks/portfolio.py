@@ -16,7 +16,7 @@ from sekai.envs.portfolio.config import MultiPortfolioConfig, PortfolioConfig
 from sekai.envs.portfolio.log import COST_KINDS, EpisodeLog
 from sekai.envs.portfolio.panel import Benchmark, compute_features
 from sekai.evaluation.env_source import TeamVecEnv, agent_infos
-from sekai.evaluation.evaluation import CapCheck, Episode, EpisodeFills
+from sekai.evaluation.evaluation import CapCheck, Episode, EpisodeFills, Flag
 from sekai.evaluation.tasks import Task, config_of, reconfigured
 from sekai.market import project_weights
 from sekai.spaces import MultiDiscrete, Simplex
@@ -37,8 +37,15 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-CAP_TOLERANCE = 1e-6
-"""Excess over a cap that counts as rounding."""
+TRADED_ROWS = 60
+"""Rows of traded value that rank the names of baselines."""
+
+CAP_MEASURES = {
+    "weight": "largest_weight",
+    "sector": "sector_exposure",
+    "gross": "gross_exposure",
+}
+"""Measure of a `CapCheck` of each kind of exposure in a log."""
 
 
 class Mandate:
@@ -53,11 +60,50 @@ class Mandate:
         cap = settings.get("turnover")
         self.turnover = math.inf if cap is None else float(cap)
 
-    def allowed(self, wanted: Floats, held: Floats, movable: NDArray[np.bool_]) -> Floats:
-        """Nearest weights within all limits but that of turnover."""
+    @property
+    def most_names(self) -> float:
+        """Largest number of equal positions whose weights sum to at most 1; infinite for no limit.
+
+        From `max_names` and `min_weight`.
+        """
+        names = self._limits.get("max_names") or math.inf
+        least = self._limits.get("min_weight", 0.0)
+        return names if least == 0.0 else max(1.0, min(names, math.floor(1.0 / least + 1e-9)))
+
+    def allowed(
+        self,
+        wanted: Floats,
+        held: Floats,
+        movable: NDArray[np.bool_],
+        order: NDArray[np.int64] | None = None,
+    ) -> Floats:
+        """Nearest weights within all limits but that of turnover.
+
+        Args:
+            wanted: target weights, cash last; a row for each env.
+            held: current weights, likewise.
+            movable: mask of the assets that can be traded.
+            order: assets of each row in the order in which names are preferred to others of the
+                same weight; None for that of the columns.
+        """
         if not self._limits:
             return wanted
-        return project_weights(wanted, held, movable, **self._limits).weights
+        if order is None:
+            return project_weights(wanted, held, movable, **self._limits).weights
+        allowed = np.empty_like(wanted)
+        for row, assets in enumerate(order):
+            columns = np.append(assets, -1)
+            ranked = self._ranked(assets)
+            weights = wanted[row, columns], held[row, columns], movable[row, assets]
+            allowed[row, columns] = project_weights(*weights, **ranked).weights
+        return allowed
+
+    def _ranked(self, assets: NDArray[np.int64]) -> dict[str, Any]:
+        """Limits with the assets in another order."""
+        columns = {name: self._limits[name] for name in ("lower", "upper", "sectors", "betas")}
+        return self._limits | {
+            name: [values[asset] for asset in assets] for name, values in columns.items() if values
+        }
 
 
 class PortfolioTask(Task):
@@ -93,6 +139,32 @@ class PortfolioTask(Task):
             return Mandate({})
         member = config if agent is None else config.members[agent]
         return Mandate(member.constraints.settings(data.assets, data.sectors, member.account))
+
+    def flags(self) -> list[Flag]:
+        """Note that limits on positions leave baselines a choice of names."""
+        config, data = self.config(), self._data
+        if config is None or data is None:
+            return []
+        agents = config.members if isinstance(config, MultiPortfolioConfig) else [None]
+        most = min(self.mandate(agent).most_names for agent in agents)
+        if most >= len(data.assets):
+            return []
+        message = (
+            f"the mandate allows {most:.0f} of {len(data.assets)} names: equal_weight and "
+            f"buy_and_hold hold those with the largest traded value in the {TRADED_ROWS} rows up "
+            "to the start of an episode, ties by name"
+        )
+        return [Flag(name="baseline_names", level="warning", message=message)]
+
+    def names_by_traded_value(self, row: int) -> NDArray[np.int64]:
+        """Assets by traded value in the rows up to this one, largest first, ties by name."""
+        assert self._data is not None, "traded values need the data of an env that has begun"
+        traded = np.zeros(len(self._data.assets))
+        if "volume" in self._data.fields:
+            rows = slice(max(0, row + 1 - TRADED_ROWS), row + 1)
+            values = self._data.field("close")[rows] * self._data.field("volume")[rows]
+            traded = np.nansum(values, axis=0)
+        return np.lexsort((np.array(self._data.assets), -traded))
 
     def recording_source(self) -> EnvSource:
         """Return the source with logs of trades and weights."""
@@ -212,6 +284,8 @@ class PortfolioTask(Task):
             costs={kind: infos[kind][1:] for kind in COST_KINDS if kind in infos},
             fills=None if log is None or rows is None else _fills(log, rows),
             benchmark=None if data is None or rows is None else self._benchmark_returns(rows),
+            compromise=infos["compromise"][1:].astype(np.int64) if "compromise" in infos else None,
+            caps=_cap_checks(log),
         )
 
     def idle(self, vec: VecEnv, step: StepContext) -> Any:
@@ -226,43 +300,6 @@ class PortfolioTask(Task):
         cash = np.zeros((vec.num_envs, *space.shape))
         cash[:, -1] = 1.0
         return cash
-
-    def cap_checks(self, episodes: Sequence[Episode]) -> list[CapCheck]:
-        """Largest weight and gross exposure at decisions and after drift, against their caps."""
-        config, data = self.config(), self._data
-        known = [
-            episode
-            for episode in episodes
-            if episode.weights is not None and episode.times is not None
-        ]
-        if config is None or data is None or not known:
-            return []
-        settings = config.constraints.settings(data.assets, data.sectors, config.account)
-        ordered = np.concatenate([self._ordered(episode, settings) for episode in known])
-        drifted = np.concatenate([_held(episode)[1:] for episode in known])
-        uppers, gross = np.array(settings["upper"]), settings["leverage"]
-        return [
-            _cap_check("largest_weight", uppers, np.abs(ordered), np.abs(drifted)),
-            _cap_check(
-                "gross_exposure",
-                np.array([1.0 if gross is None else gross]),
-                np.abs(ordered).sum(axis=1, keepdims=True),
-                np.abs(drifted).sum(axis=1, keepdims=True),
-            ),
-        ]
-
-    def _ordered(self, episode: Episode, settings: Mapping[str, Any]) -> Floats:
-        """Weights of the assets that the mandate allowed at each decision."""
-        assert self._data is not None
-        assert episode.times is not None
-        held = _with_cash(_held(episode)[:-1])
-        wanted, config = episode.actions, self.config()
-        if config is not None and config.action == "tilts":
-            wanted = _with_cash(held[:, :-1] + config.tilt * (episode.actions - 1.0))
-        rows = np.searchsorted(self._data.times, episode.times[:-1])
-        allowed = project_weights(wanted, held, self._data.tradable[rows], **settings).weights
-        ordered: Floats = allowed[:, :-1]
-        return ordered
 
     @property
     def benchmark(self) -> str:
@@ -283,10 +320,6 @@ class PortfolioTask(Task):
 
 class MultiPortfolioTask(PortfolioTask):
     """`MultiPortfolio-v0`: the account of a team is the sum of its agents' accounts."""
-
-    def cap_checks(self, episodes: Sequence[Episode]) -> list[CapCheck]:
-        """Return nothing: caps are those of each agent, not of the team."""
-        return []
 
     def _data_of(self, vec: VecEnv) -> MarketData | None:
         data: MarketData | None = (self.source.options or {}).get("data")
@@ -332,6 +365,8 @@ class MultiPortfolioTask(PortfolioTask):
             fills=None if log is None else _fills(log, rows),
             members=members,
             benchmark=None if data is None else self._benchmark_returns(rows),
+            compromise=np.bitwise_or.reduce([_relaxed(own) for own in infos.values()]),
+            caps=_cap_checks(log, agents),
         )
 
 
@@ -367,28 +402,40 @@ def _with_data(source: EnvSource) -> EnvSource:
     return source.with_options(data=simulate_regimes())
 
 
-def _held(episode: Episode) -> Floats:
-    """Weights of the assets at the start, which is all cash, and after each step."""
-    assert episode.weights is not None
-    assets = episode.weights[:, :-1]
-    return np.vstack([np.zeros((1, assets.shape[1])), assets])
+def _cap_checks(log: EpisodeLog | None, agents: Sequence[str] = ("",)) -> list[CapCheck]:
+    """Exposures of each agent of a log against its caps."""
+    if log is None:
+        return []
+    return [check for index, agent in enumerate(agents) for check in _own_checks(log, index, agent)]
 
 
-def _with_cash(weights: Floats) -> Floats:
-    return np.column_stack([weights, 1.0 - weights.sum(axis=1)])
+def _own_checks(log: EpisodeLog, index: int, agent: str) -> list[CapCheck]:
+    own = log.of_agent(index)
+    exposures, (limits,) = own.exposures(), own.limits
+    caps = {
+        "weight": max(limits.max_weight),
+        "sector": max(filter(math.isfinite, limits.sector_caps), default=math.inf),
+        "gross": limits.leverage,
+    }
+    return [
+        CapCheck(
+            measure=measure,
+            cap=caps[kind],
+            at_decision=float(getattr(exposures.at_decision, kind).max(initial=0.0)),
+            after_drift=float(getattr(exposures.after_drift, kind).max(initial=0.0)),
+            rows_above_at_decision=exposures.at_decision.rows_above_cap[kind],
+            rows_above_after_drift=exposures.after_drift.rows_above_cap[kind],
+            rows=len(own.steps),
+            agent=agent,
+        )
+        for kind, measure in CAP_MEASURES.items()
+        if math.isfinite(caps[kind])
+    ]
 
 
-def _cap_check(measure: str, caps: Floats, ordered: Floats, drifted: Floats) -> CapCheck:
-    """Compare exposures, rows by assets, with the cap of each asset."""
-    return CapCheck(
-        measure=measure,
-        cap=float(caps.max()),
-        at_decision=float(ordered.max(initial=0.0)),
-        after_drift=float(drifted.max(initial=0.0)),
-        rows_above_at_decision=int((ordered > caps + CAP_TOLERANCE).any(axis=1).sum()),
-        rows_above_after_drift=int((drifted > caps + CAP_TOLERANCE).any(axis=1).sum()),
-        rows=len(drifted),
-    )
+def _relaxed(infos: Mapping[str, Floats]) -> NDArray[np.int64]:
+    """Bits of `Compromise` by step; 0 once the agent has left."""
+    return np.nan_to_num(infos["compromise"][1:]).astype(np.int64)
 
 
 def _forward_filled(levels: Floats) -> Floats:
