@@ -87,6 +87,7 @@ PLACES: dict[str, tuple[str, str]] = {
         "attrgetter import_module",
         "modules that an experiment file of the user or an option names",
     ),
+    "policy/load.py": ("import_module", "a constant"),
     "registry/entry_point.py": ("attrgetter import_module", "paths that code registers"),
     "registry/namespace.py": ("entry_points", "plug-ins that the user installed"),
     "registry/registry.py": ("getattr(module)", "names of wrappers that it writes itself"),
