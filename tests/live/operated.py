@@ -84,6 +84,10 @@ class OperatedSession:
             wait_until(lambda row=row: self._runner.status().bars > row)  # type: ignore[misc]
         return self._runner.status()
 
+    def status(self) -> SessionStatus:
+        """Status of the running session."""
+        return self._runner.status()
+
     def until(self, is_so: Callable[[SessionStatus], bool]) -> SessionStatus:
         """Status in its file, once it is so."""
 
