@@ -208,9 +208,11 @@ def test_both_dare_in_the_game_of_two_steps(critic: str) -> None:
         seed=0,
         critic=critic,
         n_steps=16,
+        n_epochs=4,
+        batch_size=None,
         learning_rate=5e-3,
         norm_reward=False,
-        ent_coef=0.01,
+        ent_coef=0.05,
         policy={"net_arch": (32,)},
     )
     agent.fit(6_000)

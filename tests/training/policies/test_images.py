@@ -53,7 +53,13 @@ class BrightSide(Env[Any, Any]):
         return pixels[None] if self.first else pixels[..., None]
 
 
-SMALL: dict[str, Any] = {"n_envs": 8, "n_steps": 32, "learning_rate": 2e-3, "gamma": 0.5}
+SMALL: dict[str, Any] = {
+    "n_envs": 8,
+    "n_steps": 32,
+    "n_epochs": 4,
+    "learning_rate": 1e-3,
+    "gamma": 0.5,
+}
 
 
 @pytest.mark.parametrize("first", [False, True], ids=["channels last", "channels first"])

@@ -42,7 +42,7 @@ SECTIONS = (
 THEME = "theme.js"
 """Runs before the first paint, so that a dark page does not flash white."""
 
-SCRIPTS = ("scales.js", "charts.js", "pointer.js", "tables.js", "tabs.js")
+SCRIPTS = ("scales.js", "pointer.js", "charts.js", "tables.js", "tabs.js")
 
 LARGEST_INTEGER = 2**24
 """Largest whole number that is exact in float32; later times in milliseconds are above it."""
