@@ -1,4 +1,4 @@
-"""What a finite vector env shows, tells and refuses."""
+"""Observations, infos and refusals of finite vector envs."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ ACTION = np.full(2, 0.25, dtype=np.float32)
 
 
 class Side(enum.Enum):
-    """Which way a position points."""
+    """Direction of a position."""
 
     BUY = 1
     SELL = 2
@@ -43,7 +43,7 @@ class Config:
 
 @dataclasses.dataclass(slots=True)
 class Account:
-    """What is held."""
+    """Held assets."""
 
     cash: float = 100.0
     lots: list[int] = dataclasses.field(default_factory=list)

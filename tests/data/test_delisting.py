@@ -161,7 +161,7 @@ def test_the_rule_goes_along_with_the_panel(tmp_path: Path) -> None:
 
 @st.composite
 def quotes(draw: st.DrawFn) -> tuple[NDArray[np.bool_], NDArray[Any]]:
-    """Where assets are seen, and stamps that are minutes, hours or days apart."""
+    """Masks of quoted assets, with timestamps minutes, hours or days apart."""
     rows = draw(st.integers(2, 40))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     share = draw(st.sampled_from([0.03, 0.3, 0.9]))

@@ -17,7 +17,7 @@ WITHOUT_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)
 
 
 def tolerance(name: str, wanted: dict[str, float], scale: float, price_level: bool) -> float:
-    """How far a float may be from the exact value, where a formula loses digits by itself."""
+    """Error bound of a float, where a formula cancels digits."""
     if price_level:
         return 1e-9 * abs(wanted[name]) + 1e-13 * scale
     if name.startswith("f_rsi"):
@@ -31,7 +31,7 @@ def tolerance(name: str, wanted: dict[str, float], scale: float, price_level: bo
 
 
 def is_noise(name: str, wanted: dict[str, float], largest_return: float) -> bool:
-    """Whether a ratio is one of rounding errors: returns that are equal but for them."""
+    """Return True if a ratio is dominated by rounding errors."""
     return name == "f_vol_ratio" and wanted["f_realized_vol_32"] < 1e-12 * largest_return
 
 

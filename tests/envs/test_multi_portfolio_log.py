@@ -1,4 +1,4 @@
-"""What is recorded of each of several agents."""
+"""Episode logs of several agents."""
 
 from __future__ import annotations
 

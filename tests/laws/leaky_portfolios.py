@@ -49,7 +49,7 @@ def sample(seed: int = 0) -> dict[str, Any]:
 
 
 def portfolio(features: Features) -> Callable[[Data], Portfolio]:
-    """What makes an env that shows these features of all assets."""
+    """Factory of an env that observes these features of all assets."""
 
     def make(data: Data) -> Portfolio:
         market: MarketData = data["market"]

@@ -114,5 +114,5 @@ class Pair:
 
 
 def lots(answer: Answer) -> tuple[int, int, int, int]:
-    """What an answer tells of lots, in the order of the columns."""
+    """Lots of an outcome, in the order of the columns."""
     return answer.filled, answer.resting, answer.cancelled, answer.prevented

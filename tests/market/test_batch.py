@@ -1,4 +1,4 @@
-"""Batches: columns in, columns out, and what is said of columns that cannot be read."""
+"""Batches of operations: columns in, columns out, and errors of malformed columns."""
 
 from __future__ import annotations
 

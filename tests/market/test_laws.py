@@ -1,4 +1,4 @@
-"""What holds for every book, whatever is asked of it."""
+"""Laws of every book under any operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a living market does by itself: bars, trades, news, values and sectors."""
+"""Recordings of the simulated market: bars, trades, news, fair values and sectors."""
 
 from __future__ import annotations
 

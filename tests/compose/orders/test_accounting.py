@@ -1,4 +1,4 @@
-"""What fills, steps and the whole order must have in common, whatever is traded."""
+"""Accounting laws of fills, steps and whole orders."""
 
 from __future__ import annotations
 

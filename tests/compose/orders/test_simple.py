@@ -1,4 +1,4 @@
-"""The simulator that any ticks will do for."""
+"""Simple order simulator, for any source of ticks."""
 
 from __future__ import annotations
 

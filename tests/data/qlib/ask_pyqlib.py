@@ -1,4 +1,4 @@
-"""Run by a Python that has pyqlib: does what it is asked and writes what it found.
+"""Commands run by an interpreter with pyqlib; results go to a file.
 
 python ask_pyqlib.py features <root> <freq> <fields as JSON> <file to write>
 python ask_pyqlib.py store <root> <freq> <content as JSON>
