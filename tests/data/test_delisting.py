@@ -107,12 +107,12 @@ def test_readers_report_what_they_infer_and_infer_nothing_unasked() -> None:
     frame = frame[(frame["symbol"] != "BBB") | (frame["time"] < "2020-01-11")]
 
     silent = MarketData.from_frame(frame, timezone="UTC")
-    told = MarketData.from_frame(frame, timezone="UTC", policies=Policies(delist_after=20))
+    reported = MarketData.from_frame(frame, timezone="UTC", policies=Policies(delist_after=20))
 
     assert silent.listed.all()
     assert not len(silent.repairs)
-    assert int(told.listed[:, 1].sum()) == 29
-    (report,) = told.repairs
+    assert int(reported.listed[:, 1].sum()) == 29
+    (report,) = reported.repairs
     assert (report.kind, report.asset) == ("delisting", "BBB")
     assert "2020-01-10" in report.found
     assert "delist_after=20" in report.found

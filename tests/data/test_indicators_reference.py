@@ -52,17 +52,17 @@ def test_every_feature_equals_the_reference_at_every_bar(
         moves = abs(np.diff(np.log([bar.close for bar in bars[: now + 1]])))
         for feature in FEATURES:
             value, found = wanted[feature.name], raw[now, feature.index]
-            told = f"{feature.name} after bar {now} is {found}, not {value}"
+            reported = f"{feature.name} after bar {now} is {found}, not {value}"
             if is_noise(feature.name, wanted, moves.max(initial=0.0)):
                 continue
             if math.isnan(value):
-                assert math.isnan(found), told
-                assert shown[now, feature.index] == feature.neutral, told
+                assert math.isnan(found), reported
+                assert shown[now, feature.index] == feature.neutral, reported
                 continue
             clipped = min(max(value, feature.low), feature.high)
             allowed = tolerance(feature.name, wanted, scale, feature.price_level)
-            assert abs(found - clipped) <= allowed, told
-            assert shown[now, feature.index] == found, told
+            assert abs(found - clipped) <= allowed, reported
+            assert shown[now, feature.index] == found, reported
 
 
 @given(bars=bar_series(min_size=20))

@@ -186,7 +186,7 @@ class ReferenceAccount:
         self.profit += after - before
         self.rewarded_cost, self.rewarded_turnover, self.peak = cost, turnover, peak
 
-    def told(self, row: int) -> dict[str, float]:
+    def reported(self, row: int) -> dict[str, float]:
         """Info of the step."""
         return {
             "time_index": row, "equity": self.equity, "cash": self.cash, "pnl": self.profit,

@@ -156,7 +156,7 @@ class Reference:
                     rewards[number] = float(np.mean(list(own.values())))
                 elif others:
                     rewards[number] = own[number] - float(np.mean(others))
-        infos = [account.told(self.row) for account in self.accounts]
+        infos = [account.reported(self.row) for account in self.accounts]
         self.steps.append(Told(rewards, infos, [account.weights for account in self.accounts]))
 
 

@@ -71,7 +71,7 @@ def play(env: MultiPortfolio, weights: Plan, seed: int = 0) -> list[MAStepResult
     return results
 
 
-def told(results: list[MAStepResult], name: str, key: str) -> list[float]:
+def reported(results: list[MAStepResult], name: str, key: str) -> list[float]:
     """Infos of one agent, step by step."""
     return [result.info[name][key] for result in results if name in result.info]
 

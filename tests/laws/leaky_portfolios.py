@@ -177,10 +177,10 @@ class TellsFills(Portfolio):
     def step(self, action: Any) -> StepResult[Any]:
         result = super().step(action)
         prices = np.concatenate([log["price"] for log in self.batch.take_log()])
-        told = {"fill_price": float(prices.mean())} if prices.size else {}
+        reported = {"fill_price": float(prices.mean())} if prices.size else {}
         return StepResult(
             result.observation, result.reward, result.terminated, result.truncated,
-            {**result.info, **told},
+            {**result.info, **reported},
         )  # fmt: skip
 
 
