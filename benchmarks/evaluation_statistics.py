@@ -34,7 +34,7 @@ RESAMPLES = 199
 YEAR = math.sqrt(252)
 STEPS = (60, 250, 1000)
 ALONE = ("independent", "fat_tailed")
-"""Kinds of values over seeds, which are independent."""
+"""Kinds of noise without dependence over time, as values of different seeds."""
 
 
 def percent(share: float) -> str:

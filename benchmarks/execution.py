@@ -1,6 +1,6 @@
-"""What working an order costs, beside PyPI's sekai 0.2.0, and what its optimal schedule pays.
+"""Step cost of order execution against PyPI's sekai 0.2.0, and shortfall of the optimal schedule.
 
-CPU and wall time, medians of repeats that take turns, since the machine is shared. The peer runs
+Medians of interleaved repeats of CPU and wall time, since the machine is shared. The peer runs
 in an interpreter of its own, in the same run, with the same market, decisions and actions.
 """
 
@@ -20,7 +20,7 @@ from sekai.envs import OptimalExecutionConfig, OptimalSchedule
 
 ENVS = 4096
 SHARE = 0.1
-"""What an action trades of what is left."""
+"""Fraction of the remaining quantity traded by each action."""
 
 PEER_SCRIPT = """
 import json, sys, time
@@ -48,21 +48,21 @@ print(json.dumps({"seconds": [cpu / steps, wall / steps]}))
 
 
 def cost_of_peer(envs: int, count: int) -> Cost:
-    """What a step of sekai 0.2.0 costs, over `count` of them."""
+    """Cost per step of sekai 0.2.0, averaged over `count` steps."""
     python = peer_python("sekai-0.2.0", "sekai==0.2.0", "numpy", "cloudpickle")
     arguments = [str(envs), str(count), str(SHARE)]
     return Cost(*in_peer(python, PEER_SCRIPT, *arguments)["seconds"])
 
 
 def vector_step(threads: int, copy: bool = True, **settings: Any) -> Callable[[], object]:
-    """A step of many envs with given actions, as a learner's network would make them."""
+    """Return a function that steps many envs with float32 actions, as a network would output."""
     vec = sekai.make_vec("OptimalExecution-v0", ENVS, num_threads=threads, copy=copy, **settings)
     vec.reset(seed=0)
     return partial(vec.step, np.full((ENVS, 1), SHARE, np.float32))
 
 
 def single_step() -> Callable[[], object]:
-    """A step of one env."""
+    """Return a function that steps one env and resets it at the end of an episode."""
     env, action = sekai.make("OptimalExecution-v0"), np.full(1, SHARE)
     env.reset(seed=0)
 
@@ -74,7 +74,7 @@ def single_step() -> Callable[[], object]:
 
 
 def execution(rounds: int) -> None:
-    """Many envs in one call."""
+    """Measure many envs in one call."""
     steps = {
         "1 thread": vector_step(1),
         "1 thread, copy=False": vector_step(1, copy=False),
@@ -88,41 +88,41 @@ def execution(rounds: int) -> None:
 
 
 def single_order(rounds: int) -> None:
-    """One env, step by step from Python."""
+    """Measure one env, step by step from Python."""
     subjects = {"sekai.make": partial(cost_of, single_step(), 20_000)}
     costs = in_turn({**subjects, "sekai 0.2.0": partial(cost_of_peer, 1, 5_000)}, rounds)
     show_costs("one order", costs, 1)
 
 
 def schedule(rounds: int) -> None:
-    """What the optimal schedule costs when it is played, beside its closed form."""
+    """Compare the simulated cost of the optimal schedule with its closed form."""
     rows = []
     for steps in (1, 5, 25, 100):
         config = OptimalExecutionConfig(episode_steps=steps)
-        costs, model = played(config, 4 * rounds), config.model
+        costs, model = simulated_costs(config, 4 * rounds), config.model
         mean, variance = model.expected_cost(), model.variance()
         error = math.sqrt(variance / costs.size)
         # The relative standard error of the variance of normal draws.
-        own_error = math.sqrt(2 / (costs.size - 1))
-        spread = costs.var(ddof=1) / variance - 1 if variance else 0.0
+        variance_error = math.sqrt(2 / (costs.size - 1))
+        variance_gap = costs.var(ddof=1) / variance - 1 if variance else 0.0
         rows.append([
             f"{steps}", f"{mean:,.0f}", f"{costs.mean() - mean:+,.0f}", f"{error:,.0f}",
-            f"{variance:.4g}", f"{spread:+.4%}", f"{own_error:.4%}",
+            f"{variance:.4g}", f"{variance_gap:+.4%}", f"{variance_error:.4%}",
         ])  # fmt: skip
-    columns = ["decisions", "mean cost", "played", "error", "variance", "played", "error"]
-    show("the optimal schedule, closed form and played", columns, rows)
+    columns = ["decisions", "mean cost", "simulated", "error", "variance", "simulated", "error"]
+    show("the optimal schedule, closed form and simulated", columns, rows)
 
 
-def played(config: OptimalExecutionConfig, rounds: int) -> Any:
-    """The shortfall of many episodes that play the optimal schedule."""
+def simulated_costs(config: OptimalExecutionConfig, rounds: int) -> Any:
+    """Implementation shortfall of many episodes of the optimal schedule."""
     vec: Any = sekai.make_vec(
         "OptimalExecution-v0", ENVS, "native", autoreset="disabled", config=config
     )
     policy = OptimalSchedule(config)
     costs = np.empty((rounds, ENVS))
     for number in range(rounds):
-        shown = vec.reset(seed=0 if number == 0 else None).observations
+        observations = vec.reset(seed=0 if number == 0 else None).observations
         for _ in range(config.episode_steps):
-            shown = vec.step(policy(shown)).observations
+            observations = vec.step(policy(observations)).observations
         costs[number] = vec.batch.infos()["shortfall"]
     return costs

@@ -1,7 +1,7 @@
 """Step overhead of the framework, compared with gymnasium and PyPI's sekai 0.2.0.
 
-The env does nothing, so all that is measured is what the framework adds: the result object, then
-wrappers. Peers that share our import name run in an interpreter of their own, in turn with us.
+The env does nothing, so the measurement is the overhead of the framework: the result object, then
+wrappers. Peers that share our import name run in an interpreter of their own, in turn with ours.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def main() -> None:
     middle = medians(times)
     rows = []
     for name, target in TARGETS.items():
-        ours, theirs, old = (middle[f"{who} {name}"] for who in ("ours", "gymnasium", "0.2.0"))
+        ours, theirs, old = (middle[f"{stack} {name}"] for stack in ("ours", "gymnasium", "0.2.0"))
         spread = statistics.quantiles(times[f"ours {name}"], n=4)
         rows.append(
             [
@@ -190,7 +190,7 @@ def main() -> None:
         )
     show(
         "One step, ns of CPU time (median; ours with quartiles). Ratio: speed against gymnasium",
-        ["stack", "sekai", "gymnasium", "sekai 0.2.0", "ratio", "0.2.0's ratio", "wanted"],
+        ["stack", "sekai", "gymnasium", "sekai 0.2.0", "ratio", "0.2.0's ratio", "target"],
         rows,
     )
 

@@ -153,9 +153,9 @@ async def soak(
 
 def tape(seconds: float) -> tuple[int, int]:
     """Number and volume (in hundredths) of the trades in the first `seconds`."""
-    made, count, hundredths = Tape(0, RATE), 0, 0
+    trades, count, hundredths = Tape(0, RATE), 0, 0
     while True:
-        frame = json.loads(made.next())
+        frame = json.loads(trades.next())
         if frame["T"] >= BEGIN_MS + 1_000 * seconds:
             return count, hundredths
         count, hundredths = count + 1, hundredths + round(100 * float(frame["q"]))

@@ -1,4 +1,4 @@
-"""An exchange that makes up trades and sends them to whoever connects, faster than they happened.
+"""Simulated exchange: synthetic trades over a websocket, faster than real time.
 
     python benchmarks/live_exchange.py --port-file FILE --speed 144 --rate 8
 
@@ -23,23 +23,23 @@ SYMBOLS = ("AAA", "BBB", "CCC", "DDD", "EEE")
 
 
 class Tape:
-    """Random trades of all symbols, in the order in which they happen."""
+    """Random trades of all symbols, ordered by time."""
 
     def __init__(self, seed: int, rate: float) -> None:
-        """Begin with every price at 100.
+        """Start with every price at 100.
 
         Args:
-            seed: what decides all of it.
-            rate: trades a second, of all symbols together.
+            seed: seed of prices, sizes and times.
+            rate: trades per second, over all symbols.
         """
         self._rng, self._rate = random.Random(seed), rate
         self._prices = dict.fromkeys(SYMBOLS, 100.0)
         self._ids = dict.fromkeys(SYMBOLS, 0)
         self.milliseconds = float(BEGIN_MS)
-        """When the last one was."""
+        """Time of the last trade since 1970."""
 
     def next(self) -> str:
-        """The next trade, as a frame."""
+        """Return the next trade as a JSON frame."""
         rng = self._rng
         self.milliseconds += 1_000.0 * rng.expovariate(self._rate)
         symbol = rng.choice(SYMBOLS)
@@ -66,7 +66,7 @@ async def _send(socket: websockets.ServerConnection, given: argparse.Namespace) 
 
 async def _serve(given: argparse.Namespace) -> None:
     async def handle(socket: websockets.ServerConnection) -> None:
-        # Whoever listens goes when it has heard enough.
+        # Clients disconnect when they have enough trades.
         with contextlib.suppress(websockets.ConnectionClosed):
             await _send(socket, given)
 
@@ -79,7 +79,7 @@ async def _serve(given: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Serve until somebody ends it."""
+    """Serve until the process is terminated."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port-file", required=True)
     parser.add_argument("--speed", type=float, default=144.0)

@@ -1,7 +1,7 @@
 """Faults of a live session in real time: seconds to an alert, and seconds until KILL is obeyed.
 
 Each fault happens to a running session with orders that rest at its venue, and the kill file is
-made while the fault lasts. Two times are shown for the kill: until submissions are closed, from
+created while the fault lasts. Two times are shown for the kill: until submissions are closed, from
 which on no order is sent, and until all open orders are cancelled and the watchdog confirms it.
 
     python benchmarks/live_faults.py [--repeats 5] [--only NAME]
@@ -87,7 +87,7 @@ class Trial:
         self._feeder = threading.Thread(target=self._feed_rows, daemon=True)
 
     def policy(self, observation: Any) -> Any:
-        """Random weights, after whatever the fault does to a policy."""
+        """Random weights, after the effect of the fault on policies."""
         self.decide()
         return self._rng.dirichlet(np.ones(len(ASSETS) + 1))
 
@@ -128,7 +128,7 @@ class Trial:
         return alerts
 
     def stop(self) -> None:
-        """End the session, and let everything that hangs go on."""
+        """End the session and release all calls that hang."""
         self.ends.set()
         self.faults.hangs.clear()
         self.control_faults.hangs.clear()
@@ -151,7 +151,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Fault:
-    """Fault that is done to a trial, and the alert that it has to raise."""
+    """Fault injected into a trial, and the alert that it must raise."""
 
     name: str
     begin: Callable[[Trial], None]
@@ -165,7 +165,7 @@ class Fault:
 
 
 def touch(trial: Trial) -> float:
-    """Make the kill file in the session folder, wherever it is."""
+    """Create the kill file in the session folder, renamed or not."""
     for path in (trial.folder.path, trial.folder.path.with_name("renamed")):
         if path.is_dir():
             now = time.time()
@@ -175,17 +175,17 @@ def touch(trial: Trial) -> float:
 
 
 def hang(*calls: str) -> Callable[[Trial], None]:
-    """Let calls of the session's connection hang."""
+    """Make calls of the session's connection hang."""
     return lambda trial: trial.faults.hangs.update(calls)
 
 
 def hang_cancel(trial: Trial) -> None:
-    """Let cancellations hang: orders of earlier rows are replaced in every row."""
+    """Make cancellations hang: orders of earlier rows are replaced in every row."""
     trial.faults.hangs.add("cancel")
 
 
 def never_decide(trial: Trial) -> None:
-    """Let the policy wait until the trial ends."""
+    """Make the policy wait until the trial ends."""
 
     def wait() -> None:
         trial.ends.wait()
@@ -194,7 +194,7 @@ def never_decide(trial: Trial) -> None:
 
 
 def hold_interpreter(trial: Trial) -> None:
-    """Let the policy hold the interpreter lock once, with a kill half way."""
+    """Make the policy hold the interpreter lock once, with a kill half way."""
     _kill_half_way(trial)
     is_held = threading.Event()
 
@@ -228,7 +228,7 @@ def made_half_way(trial: Trial) -> float:
 
 
 def fill_disk(trial: Trial) -> None:
-    """Let no file grow any more, as on a full disk."""
+    """Stop all files from growing, as on a full disk."""
     hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
 
@@ -239,7 +239,7 @@ def rename(trial: Trial) -> None:
 
 
 def bad_print(trial: Trial) -> None:
-    """Let prices be three times as high in one row."""
+    """Triple the prices of one row."""
     trial.factor = 3.0
     time.sleep(ROW_SECONDS)
     trial.factor = 1.0
@@ -251,7 +251,7 @@ def stamp_ahead(trial: Trial) -> None:
 
 
 def die(trial: Trial) -> None:
-    """Let both connections hang, and answer again after some seconds."""
+    """Make both connections hang; `kill_and_revive` releases them."""
     trial.faults.hangs.add("all")
     trial.control_faults.hangs.add("all")
 

@@ -26,7 +26,7 @@ SECTIONS = {
 
 
 def main() -> None:
-    """Run the sections that are named, or all."""
+    """Run the named sections, or all of them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=list(SECTIONS), help=", ".join(SECTIONS))
     parser.add_argument("--rounds", type=int, default=7, help="repeats of each measurement")

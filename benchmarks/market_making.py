@@ -1,6 +1,6 @@
-"""What market making costs, beside PyPI's sekai 0.2.0, and what its optimal policy earns.
+"""Step cost of market making against PyPI's sekai 0.2.0, and value of the optimal policy.
 
-CPU and wall time, medians of repeats that take turns, since the machine is shared. The peer runs
+Medians of interleaved repeats of CPU and wall time, since the machine is shared. The peer runs
 in an interpreter of its own, in the same run.
 """
 
@@ -21,7 +21,7 @@ from sekai.envs import MarketMaking
 
 ENVS = 4096
 PUBLISHED = 64.1335
-"""The certainty equivalent of the default market."""
+"""Published certainty equivalent of the optimal policy in the default market."""
 
 PEER_SCRIPT = """
 import json, sys, time
@@ -56,7 +56,7 @@ class Cost(NamedTuple):
 
 
 def cost_of(step: Callable[[], object], count: int) -> Cost:
-    """What a step costs, over `count` of them."""
+    """Cost per step, averaged over `count` steps."""
     cpu, wall = time.process_time(), time.perf_counter()
     for _ in range(count):
         step()
@@ -64,13 +64,13 @@ def cost_of(step: Callable[[], object], count: int) -> Cost:
 
 
 def cost_of_peer(envs: int, count: int) -> Cost:
-    """The same for sekai 0.2.0."""
+    """Cost per step of sekai 0.2.0, averaged over `count` steps."""
     python = peer_python("sekai-0.2.0", "sekai==0.2.0", "numpy", "cloudpickle")
     return Cost(*in_peer(python, PEER_SCRIPT, str(envs), str(count))["seconds"])
 
 
 def in_turn(subjects: dict[str, Callable[[], Cost]], rounds: int) -> dict[str, Cost]:
-    """The median cost of each subject, taking turns so that noise is shared."""
+    """Median cost of each subject, interleaved so that noise is shared."""
     costs: dict[str, list[Cost]] = {name: [] for name in subjects}
     for _ in range(rounds):
         for name, run in subjects.items():
@@ -79,14 +79,14 @@ def in_turn(subjects: dict[str, Callable[[], Cost]], rounds: int) -> dict[str, C
 
 
 def vector_step(threads: int, copy: bool = True) -> Callable[[], object]:
-    """A step of many envs with given actions."""
+    """Return a function that steps many envs with constant actions."""
     vec = sekai.make_vec("MarketMaking-v0", ENVS, num_threads=threads, copy=copy)
     vec.reset(seed=0)
     return partial(vec.step, np.full((ENVS, 2), 0.67))
 
 
 def single_step() -> Callable[[], object]:
-    """A step of one env."""
+    """Return a function that steps one env and resets it at the end of an episode."""
     env, action = sekai.make("MarketMaking-v0"), np.full(2, 0.67)
     env.reset(seed=0)
 
@@ -98,7 +98,7 @@ def single_step() -> Callable[[], object]:
 
 
 def show_costs(title: str, costs: dict[str, Cost], envs: int) -> None:
-    """Rates by both clocks, and how many times those of the last subject they are."""
+    """Print steps per CPU and wall second, and the speed-up over the last subject."""
     peer = list(costs.values())[-1]
     rows = [
         [
@@ -110,11 +110,11 @@ def show_costs(title: str, costs: dict[str, Cost], envs: int) -> None:
         ]
         for name, cost in costs.items()
     ]
-    show(title, ["", "M env-steps/s of CPU", "of wall", "of the peer, CPU", "wall"], rows)
+    show(title, ["", "M env-steps/CPU s", "per wall s", "speed-up, CPU", "wall"], rows)
 
 
 def making(rounds: int) -> None:
-    """Many envs in one call."""
+    """Measure many envs in one call."""
     steps = {
         "1 thread": vector_step(1),
         "2 threads": vector_step(2),
@@ -126,24 +126,24 @@ def making(rounds: int) -> None:
 
 
 def single(rounds: int) -> None:
-    """One env, step by step from Python."""
+    """Measure one env, step by step from Python."""
     subjects = {"sekai.make": partial(cost_of, single_step(), 20_000)}
     costs = in_turn({**subjects, "sekai 0.2.0": partial(cost_of_peer, 1, 5_000)}, rounds)
     show_costs("one market maker (target: 0.4 M steps/s)", costs, 1)
 
 
 def optimum(rounds: int) -> None:
-    """What the optimal policy earns, against how long its quotes are held."""
+    """Print the certainty equivalent of the optimal policy by number of decisions in an episode."""
     rows = []
     for steps in (25, 50, 100, 200, 1000):
-        earned, error = earned_by_optimum(steps, 4 * rounds)
-        rows.append([f"{steps:,}", f"{earned:.3f}", f"{error:.3f}", f"{earned - PUBLISHED:+.3f}"])
-    columns = ["decisions an episode", "certainty equivalent", "standard error", "of the published"]
+        value, error = optimal_certainty_equivalent(steps, 4 * rounds)
+        rows.append([f"{steps:,}", f"{value:.3f}", f"{error:.3f}", f"{value - PUBLISHED:+.3f}"])
+    columns = ["decisions an episode", "certainty equivalent", "standard error", "less published"]
     show(f"the optimal maker (published: {PUBLISHED})", columns, rows)
 
 
-def earned_by_optimum(steps: int, rounds: int) -> tuple[float, float]:
-    """The certainty equivalent of what it earns, and its standard error."""
+def optimal_certainty_equivalent(steps: int, rounds: int) -> tuple[float, float]:
+    """Certainty equivalent of the optimal policy's wealth, and its standard error."""
     aversion = MarketMaking().config.risk_aversion
     vec: Any = sekai.make_vec(
         "MarketMaking-v0", ENVS, "native", autoreset="disabled", episode_steps=steps

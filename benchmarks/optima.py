@@ -1,9 +1,9 @@
-"""Whether agents find what is known to be best, over many seeds.
+"""Share of known optima that trained agents reach, over many seeds.
 
-Each run learns a task with a known optimum from scratch and is judged without chance in what it
-chooses: the share of the optimum that it gets. What counts as having found it is under "wanted",
-with the number of seeds that have to. Recipes are next to the tasks, in `tests/training/optima`:
-they were chosen on seeds from 100 on, and are measured on seeds from 0 on.
+Each run trains on a task with a known optimum from scratch and is evaluated with deterministic
+actions: the score is the share of the optimum. The column "target" gives the required share and
+the number of seeds that must reach it. Hyperparameters are next to the tasks, in
+`tests/training/optima`: they were chosen on seeds from 100 on, and are measured on seeds from 0 on.
 
     python benchmarks/optima.py [task ...] [--seeds N]
 """
@@ -24,18 +24,18 @@ from sekai.training import Agent
 from tests.training.optima.task import Task
 from tests.training.optima.tasks import TASKS
 
-COLUMNS = ["task", "algorithm", "seeds", "median", "worst", "wanted", "found it", "CPU s a run"]
+COLUMNS = ["task", "algorithm", "seeds", "median", "worst", "target", "reached", "CPU s a run"]
 
 
 class Outcome(NamedTuple):
-    """What the seeds of one algorithm came to."""
+    """Results of one algorithm over seeds."""
 
     shares: list[float]
     seconds: list[float]
 
 
-def measured(task: Task, kind: type[Agent], seeds: int) -> Outcome:
-    """Learn a task from every seed, and tell how each went."""
+def measure(task: Task, kind: type[Agent], seeds: int) -> Outcome:
+    """Train on a task with every seed, and print each result."""
     outcome = Outcome([], [])
     for seed in range(seeds):
         begin = time.process_time()
@@ -50,7 +50,7 @@ def measured(task: Task, kind: type[Agent], seeds: int) -> Outcome:
 
 
 def row(task: Task, kind: type[Agent], outcome: Outcome) -> list[str]:
-    """One line of the table."""
+    """Table row of one task and algorithm."""
     shares, seeds = outcome.shares, len(outcome.shares)
     return [
         task.name,
@@ -65,20 +65,20 @@ def row(task: Task, kind: type[Agent], outcome: Outcome) -> list[str]:
 
 
 def main() -> None:
-    """Measure the tasks that are named, or all."""
-    parser = argparse.ArgumentParser(description="Whether agents find what is known to be best.")
-    parser.add_argument("tasks", nargs="*", metavar="task", help=f"of {', '.join(TASKS)}")
-    parser.add_argument("--seeds", type=int, help="how many seeds; by default those of each task")
-    asked = parser.parse_args()
-    unknown = sorted(set(asked.tasks) - set(TASKS))
+    """Measure the named tasks, or all of them."""
+    parser = argparse.ArgumentParser(description="Share of known optima that trained agents reach.")
+    parser.add_argument("tasks", nargs="*", metavar="task", help=f"one of {', '.join(TASKS)}")
+    parser.add_argument("--seeds", type=int, help="number of seeds; by default that of each task")
+    options = parser.parse_args()
+    unknown = sorted(set(options.tasks) - set(TASKS))
     if unknown:
-        parser.error(f"unknown tasks {', '.join(unknown)}; expected some of {', '.join(TASKS)}")
+        parser.error(f"unknown tasks {', '.join(unknown)}; expected a subset of {', '.join(TASKS)}")
     show(
         "Shares of known optima",
         COLUMNS,
         [
-            row(task, kind, measured(task, kind, asked.seeds or task.seeds))
-            for task in map(TASKS.__getitem__, asked.tasks or TASKS)
+            row(task, kind, measure(task, kind, options.seeds or task.seeds))
+            for task in map(TASKS.__getitem__, options.tasks or TASKS)
             for kind in task.recipes
         ],
     )

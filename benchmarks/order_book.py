@@ -1,8 +1,8 @@
-"""What operations on an order book cost, beside limit-order-book and PyPI's sekai 0.2.0.
+"""Order book throughput against limit-order-book and PyPI's sekai 0.2.0.
 
-CPU time, medians of rounds that take turns, since the machine is shared. Each peer works in an
-interpreter of its own, does the same operations in the same run, and must leave the same book.
-The book itself, without Python: `cargo bench -p market --bench book`.
+Medians of interleaved rounds of CPU time, since the machine is shared. Each peer runs in an
+interpreter of its own, replays the same operations, and must end with the same resting volume.
+The book alone, without Python: `cargo bench -p market --bench book`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sekai.market import Operation, OrderBook, SelfTrade, Side
 OPERATIONS = 200_000
 BATCH = 1_000
 LIVE = {65: 12, 1_900: 150}
-"""Orders that rest at a time, and how many ticks from the middle new ones may be."""
+"""Number of resting orders, and maximum distance of new orders from the mid price in ticks."""
 
 PEER = """
 import json, sys, time
@@ -52,7 +52,7 @@ def replay(book):
         if kind != 5:
             ids[index], fills = limit(SIDES[side], price, size, account)
 def left(book):
-    sizes = [book.depth(10_000)[place].sum() for place in (1, 3)]
+    sizes = [book.depth(10_000)[index].sum() for index in (1, 3)]
     return int(sum(sizes))
 """)
 
@@ -74,17 +74,17 @@ def left(book):
 
 
 class Script:
-    """Operations made beforehand on a book of its own, so that every one finds its order.
+    """Operations generated in advance on a reference book, so that each refers to a resting order.
 
-    Of 100 rows about 50 place, 35 cancel, 10 trade at the market and 5 replace; the reductions
-    are among the replacements, since no peer's are like another's. Accounts may meet themselves,
-    as they may in the peers.
+    About 50 % are limit orders, 35 % cancellations, 10 % market orders and 5 % replacements, which
+    include size reductions because the peers' reductions differ. Self-trades are allowed, as in
+    the peers.
     """
 
     def __init__(self, target: int) -> None:
         self.rng = np.random.default_rng(target)
         self.book = OrderBook(SelfTrade.ALLOW)
-        self.target, self.middle = target, 100_000
+        self.target, self.mid = target, 100_000
         self.live: list[tuple[int, int]] = []
         self.rows: list[tuple[int, ...]] = []
         self.ids: list[int] = []
@@ -94,72 +94,72 @@ class Script:
             self.step()
 
     def step(self) -> None:
-        """One operation; cancellations hold the book at its size."""
+        """Add one operation; cancellations keep the book at its target size."""
         draw = self.rng.random()
-        self.middle += int(self.rng.integers(-1, 2)) if draw > 0.8 else 0
+        self.mid += int(self.rng.integers(-1, 2)) if draw > 0.8 else 0
         if draw < 0.1:
             side, size, account = (int(self.rng.integers(n)) for n in (2, 20, 100))
             self.book.market(account, side, size + 1)
-            self.note(Operation.MARKET, side, 0, size + 1, account)
+            self.record(Operation.MARKET, side, 0, size + 1, account)
         elif draw < 0.15:
             self.replace()
         elif len(self.book) > self.target:
             earlier, id = self.pick()
             self.book.cancel(id)
-            self.note(Operation.CANCEL, 0, 0, 0, 0, earlier, id)
+            self.record(Operation.CANCEL, 0, 0, 0, 0, earlier, id)
         else:
             self.limit()
 
     def limit(self) -> None:
-        """Place away from the middle."""
+        """Place a limit order away from the mid price."""
         side, size, account = (int(self.rng.integers(n)) for n in (2, 20, 100))
         price = self.price(side)
-        placed = self.book.limit(account, side, price, size + 1)
-        self.note(Operation.LIMIT, side, price, size + 1, account, created=placed.id)
+        outcome = self.book.limit(account, side, price, size + 1)
+        self.record(Operation.LIMIT, side, price, size + 1, account, created=outcome.id)
 
     def replace(self) -> None:
-        """Give an order another price: it comes in anew."""
+        """Replace an order at another price, which loses its queue position."""
         earlier, id = self.pick()
         order = self.book.order(id)
         assert order is not None
         price = self.price(order.side)
         price += price == order.price
-        placed = self.book.replace(id, price, order.size)
+        outcome = self.book.replace(id, price, order.size)
         row = (order.side, price, order.size, order.account, earlier, id)
-        self.note(Operation.REPLACE, *row, created=placed.id)
+        self.record(Operation.REPLACE, *row, created=outcome.id)
 
     def price(self, side: int) -> int:
-        """A price on this side of the middle."""
-        away = int(self.rng.integers(1, LIVE[self.target] + 1))
-        return self.middle - away * Side(side).sign
+        """Draw a price on a side of the mid price."""
+        distance = int(self.rng.integers(1, LIVE[self.target] + 1))
+        return self.mid - distance * Side(side).sign
 
     def pick(self) -> tuple[int, int]:
-        """The row and id of an order that rests."""
+        """Draw a resting order; return its row and id."""
         while True:
-            place = int(self.rng.integers(len(self.live)))
-            self.live[place], self.live[-1] = self.live[-1], self.live[place]
+            index = int(self.rng.integers(len(self.live)))
+            self.live[index], self.live[-1] = self.live[-1], self.live[index]
             earlier, id = self.live.pop()
             if self.book.order(id) is not None:
                 return earlier, id
 
-    def note(self, kind: int, *row: int, created: int | None = None) -> None:
-        """Write a row down, and the order that it left in the book."""
+    def record(self, kind: int, *row: int, created: int | None = None) -> None:
+        """Record an operation, and the resting order that it created."""
         if created is not None:
             self.live.append((len(self.rows), created))
-        *shown, earlier, id = (*row, 0, 0) if len(row) == 4 else row
-        self.rows.append((int(kind), *(int(value) for value in shown), earlier))
+        *values, earlier, id = (*row, 0, 0) if len(row) == 4 else row
+        self.rows.append((int(kind), *(int(value) for value in values), earlier))
         self.ids.append(id)
 
     def columns(self) -> dict[str, Any]:
-        """The rows for `batch`, orders by the ids that they will have."""
+        """Arguments of `OrderBook.batch`, with the ids that orders will get."""
         kind, side, price, size, account, _ = np.array(self.rows, np.int64).T
         codes = {"kind": kind.astype(np.int8), "side": side.astype(np.int8)}
         numbers = {"price": price, "size": size, "account": account, "id": np.array(self.ids)}
         return {name: np.ascontiguousarray(values) for name, values in (codes | numbers).items()}
 
 
-def by_batches(script: Script, size: int) -> Callable[[], float]:
-    """Operations in calls of `size` rows each."""
+def in_batches(script: Script, size: int) -> Callable[[], float]:
+    """Return a run in calls of `size` operations each."""
     columns = script.columns()
     starts = range(0, len(script.rows), size)
     cut = [{name: c[at : at + size] for name, c in columns.items()} for at in starts]
@@ -177,7 +177,7 @@ def by_batches(script: Script, size: int) -> Callable[[], float]:
 
 
 def one_by_one(script: Script) -> Callable[[], float]:
-    """Operations by a call each, orders by the rows that made them, as the peers do it."""
+    """Return a run with one call per operation, as in the peers."""
 
     def run() -> float:
         book, ids = OrderBook(SelfTrade.ALLOW), {}
@@ -199,20 +199,20 @@ def one_by_one(script: Script) -> Callable[[], float]:
     return run
 
 
-def in_its_own(python: Path, code: str, script: Script, rows: Path) -> Callable[[], float]:
-    """The same in a peer's interpreter, which must be left with as many lots."""
-    wanted = script.book.volume(Side.BUY) + script.book.volume(Side.SELL)
+def in_peer_interpreter(python: Path, code: str, script: Script, rows: Path) -> Callable[[], float]:
+    """Return a run in a peer's interpreter, which must end with the same resting volume."""
+    expected = script.book.volume(Side.BUY) + script.book.volume(Side.SELL)
 
     def run() -> float:
-        found = in_peer(python, code, str(rows))
-        assert found["left"] == [wanted], (found["left"], wanted)
-        return found["seconds"][0]
+        result = in_peer(python, code, str(rows))
+        assert result["left"] == [expected], (result["left"], expected)
+        return result["seconds"][0]
 
     return run
 
 
 def book(rounds: int) -> None:
-    """Mixed operations on a book of about 65 and of about 1,900 orders."""
+    """Measure mixed operations on books of about 65 and about 1,900 orders."""
     old = peer_python("sekai-0.2.0", "sekai==0.2.0", "numpy", "cloudpickle")
     other = peer_python("limit-order-book", "limit-order-book")
     table = []
@@ -221,11 +221,11 @@ def book(rounds: int) -> None:
             script, rows = Script(target), Path(folder) / f"{target}.json"
             rows.write_text(json.dumps(script.rows), encoding="utf-8")
             subjects = {
-                "sekai, all in one batch": by_batches(script, len(script.rows)),
-                f"sekai, batches of {BATCH:,}": by_batches(script, BATCH),
+                "sekai, all in one batch": in_batches(script, len(script.rows)),
+                f"sekai, batches of {BATCH:,}": in_batches(script, BATCH),
                 "sekai, a call for each": one_by_one(script),
-                "limit-order-book": in_its_own(other, LIMIT_ORDER_BOOK, script, rows),
-                "sekai 0.2.0": in_its_own(old, SEKAI_020, script, rows),
+                "limit-order-book": in_peer_interpreter(other, LIMIT_ORDER_BOOK, script, rows),
+                "sekai 0.2.0": in_peer_interpreter(old, SEKAI_020, script, rows),
             }
             rates = millions_a_second(subjects, len(script.rows), rounds)
             slowest = rates["sekai 0.2.0"]
@@ -238,7 +238,7 @@ def book(rounds: int) -> None:
 def millions_a_second(
     subjects: dict[str, Callable[[], float]], operations: int, rounds: int
 ) -> dict[str, float]:
-    """The median rate of each subject, taking turns so that noise is shared."""
+    """Median rate of each subject, interleaved so that noise is shared."""
     for run in subjects.values():
         run()
     seconds: dict[str, list[float]] = {name: [] for name in subjects}

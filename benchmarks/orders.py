@@ -1,8 +1,8 @@
-"""Benchmark of order execution: one order, a thousand, and envs.
+"""Order execution: time of one order, of a thousand orders, and of env steps.
 
-Qlib's nested executors take about 3.6 s for one order of eight steps over a day of minutes. The
-thousand are executed on minutes of nine symbols, in the folder of `SEKAI_DATA` or beside the
-repository; on synthetic minutes if there is none.
+Qlib's nested executors take about 3.6 s for one order of eight steps over a day of minute bars.
+The thousand orders use minute bars of nine symbols in the folder `SEKAI_DATA` or beside the
+repository, and synthetic minute bars if there are none.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ EXCHANGE = {
 
 
 def one_order() -> list[list[str]]:
-    """Milliseconds of CPU time for one order of eight steps, from its data to its metrics."""
+    """Milliseconds of CPU time for one order of eight steps, from data to metrics."""
     order = Order("AAA", 12_000, OrderDir.BUY, "2020-01-02 09:30", "2020-01-02 14:59")
     panel = minutes()
     with tempfile.TemporaryDirectory() as folder:
@@ -49,32 +49,32 @@ def one_order() -> list[list[str]]:
         folders = {"provider_uri_1min": Path(folder) / "1min"}
         init_qlib(folders)
 
-        def by_qlib() -> int:
-            return worked(SingleAssetOrderExecution(order, EXECUTOR, EXCHANGE))
+        def from_provider() -> int:
+            return execute(SingleAssetOrderExecution(order, EXECUTOR, EXCHANGE))
 
         def from_files() -> int:
             init_qlib(folders)
-            return by_qlib()
+            return from_provider()
 
         def simple() -> int:
-            return worked(SingleAssetOrderExecutionSimple(order, panel))
+            return execute(SingleAssetOrderExecutionSimple(order, panel))
 
         kinds: dict[str, Callable[[], int]] = {
-            "SingleAssetOrderExecution": by_qlib,
-            "the same, files read anew": from_files,
+            "SingleAssetOrderExecution": from_provider,
+            "the same, files read again": from_files,
             "SingleAssetOrderExecutionSimple": simple,
         }  # fmt: skip
-        found = medians(interleaved(kinds, repeats=30))
+        times = medians(interleaved(kinds, repeats=30))
     return [
         [name, f"{nanoseconds / 1e6:.2f}", f"{QLIB_SECONDS / nanoseconds * 1e9:,.0f}"]
-        for name, nanoseconds in found.items()
+        for name, nanoseconds in times.items()
     ]
 
 
 def minutes() -> MarketData:
-    """Three days of synthetic minutes, as a panel with the fields of an exchange."""
-    world = SimulatedMinutes()
-    days = [world.day("AAA", np.datetime64("2020-01-02") + n) for n in range(3)]
+    """Three days of synthetic minute bars, with the fields of an exchange."""
+    simulated = SimulatedMinutes()
+    days = [simulated.day("AAA", np.datetime64("2020-01-02") + n) for n in range(3)]
     columns = [np.concatenate([day.column(f"${n}") for day in days]) for n in ("close", "volume")]
     values = np.stack([*columns, np.ones(len(columns[0]))], axis=1)[:, None, :]
     stamps = np.concatenate([day.times for day in days])
@@ -82,9 +82,9 @@ def minutes() -> MarketData:
 
 
 def many_orders(count: int = 1000) -> list[list[str]]:
-    """Seconds on the clock for many orders, with a progress bar, and what they came to."""
+    """Wall time for many orders with a progress bar, with their fills."""
     panel = real_minutes()
-    orders, data = drawn_orders(panel, count)
+    orders, data = random_orders(panel, count)
     rows = []
     for workers in (1, 2):
         begin = time.perf_counter()
@@ -96,16 +96,16 @@ def many_orders(count: int = 1000) -> list[list[str]]:
 
 
 def real_minutes() -> MarketData | None:
-    """The minutes of nine symbols, if they are there."""
-    beside = Path(__file__).parents[1].parent / "shared" / "data"
-    file = Path(os.environ.get("SEKAI_DATA", beside)) / FILE
+    """Minute bars of nine symbols; None without the file."""
+    default_folder = Path(__file__).parents[1].parent / "shared" / "data"
+    file = Path(os.environ.get("SEKAI_DATA", default_folder)) / FILE
     if not file.exists():
         return None
     return MarketData.from_csv(file, timezone="UTC", policies=Policies(calendars="union"))
 
 
-def drawn_orders(panel: MarketData | None, count: int) -> tuple[list[Order], Any]:
-    """Orders of four hours each."""
+def random_orders(panel: MarketData | None, count: int) -> tuple[list[Order], Any]:
+    """Random orders of four hours each, and their data."""
     rng = np.random.default_rng(0)
     if panel is None:
         assets, dates = tuple("ABCDEFGHI"), np.datetime64("2020-01-02") + np.arange(60)
@@ -114,34 +114,34 @@ def drawn_orders(panel: MarketData | None, count: int) -> tuple[list[Order], Any
         dates = dates[np.is_busday(dates)][1:-1]
     hour = 8 if panel is not None else 9
     orders = []
-    for place in range(count):
+    for index in range(count):
         date = str(rng.choice(dates))
         start = f"{date} {hour:02}:{rng.integers(30, 60)}"
         orders.append(
-            Order(assets[place % 9], 100.0, OrderDir(place % 2), start, f"{date} {hour + 4}:30")
+            Order(assets[index % 9], 100.0, OrderDir(index % 2), start, f"{date} {hour + 4}:30")
         )
     return orders, SimulatedMinutes() if panel is None else panel
 
 
 def envs(seconds: float = 2.0, num_envs: int = 256) -> list[list[str]]:
-    """Steps per second on the clock and of CPU time, of composed envs and of the native batch."""
+    """Steps per second of wall and CPU time, of composed envs and of the native batch."""
     rows = []
     for name, env in (
-        ("composed, alone", ComposedOrderExecution()),
-        ("native, alone", sekai.make("OrderExecution-v0")),
+        ("composed, one env", ComposedOrderExecution()),
+        ("native, one env", sekai.make("OrderExecution-v0")),
     ):
-        on_clock, of_cpu = stepped_alone(env, seconds)
-        rows.append([name, "1", f"{on_clock:,.0f}", f"{of_cpu:,.0f}"])
+        wall_rate, cpu_rate = rates_of_env(env, seconds)
+        rows.append([name, "1", f"{wall_rate:,.0f}", f"{cpu_rate:,.0f}"])
     for threads in (1, 2):
         with sekai.make_vec("OrderExecution-v0", num_envs, num_threads=threads) as vec:
-            on_clock, of_cpu = stepped(vec, seconds)
+            wall_rate, cpu_rate = rates_of_vec(vec, seconds)
         name = f"native, {threads} threads"
-        rows.append([name, str(num_envs), f"{on_clock:,.0f}", f"{of_cpu:,.0f}"])
+        rows.append([name, str(num_envs), f"{wall_rate:,.0f}", f"{cpu_rate:,.0f}"])
     return rows
 
 
-def stepped_alone(env: Any, seconds: float) -> tuple[float, float]:
-    """Steps per second of a single env, on the clock and of CPU time."""
+def rates_of_env(env: Any, seconds: float) -> tuple[float, float]:
+    """Steps per second of wall and CPU time, of a single env."""
     rng = np.random.default_rng(0)
     actions = rng.integers(0, env.action_space.n, 64).tolist()
     env.reset(seed=0)
@@ -154,8 +154,8 @@ def stepped_alone(env: Any, seconds: float) -> tuple[float, float]:
     return steps / (time.perf_counter() - begin), steps / (time.process_time() - begin_cpu)
 
 
-def stepped(vec: Any, seconds: float) -> tuple[float, float]:
-    """Steps per second of random actions, on the clock and of CPU time."""
+def rates_of_vec(vec: Any, seconds: float) -> tuple[float, float]:
+    """Steps per second of wall and CPU time, of a vector env with random actions."""
     rng = np.random.default_rng(0)
     actions = [rng.integers(0, vec.action_space.n, vec.num_envs) for _ in range(64)]
     vec.reset(seed=0)
@@ -169,8 +169,8 @@ def stepped(vec: Any, seconds: float) -> tuple[float, float]:
     return steps / (time.perf_counter() - begin), steps / (time.process_time() - begin_cpu)
 
 
-def worked(simulator: Any) -> int:
-    """Work an order by TWAP; it is one."""
+def execute(simulator: Any) -> int:
+    """Execute an order by TWAP; return the number of orders."""
     policy = TWAP()
     while not simulator.done():
         simulator.step(policy(simulator.get_state()))

@@ -1,8 +1,8 @@
-"""PPO in a single file, with torch and nothing else: the peer that everybody could write.
+"""Single-file PPO in plain torch, as a baseline for throughput.
 
-From the paper (Schulman et al., 2017) and the habits of the field: all envs step together, one
-buffer of tensors for each thing that is remembered, advantages from the last step backwards, parts
-of a shuffled rollout, Adam. Episodes that are cut off count as ended, as is usual in such files.
+It follows the paper (Schulman et al., 2017) and common practice: all envs step together, rollout
+buffers are tensors, GAE runs backwards from the last step, minibatches come from a shuffled
+rollout, and Adam optimises. Truncated episodes count as terminated, as is usual in such files.
 """
 
 from __future__ import annotations
@@ -25,146 +25,160 @@ __all__ = ["PlainPPO", "PlainSettings"]
 
 @dataclass(frozen=True, kw_only=True)
 class PlainSettings:
-    """How it learns."""
+    """Hyperparameters of `PlainPPO`."""
 
     rollout_steps: int = 128
     epochs: int = 4
     minibatches: int = 4
     learning_rate: float = 3e-4
-    discount: float = 0.99
-    trace: float = 0.95
-    clip: float = 0.2
-    entropy_weight: float = 0.0
-    value_weight: float = 0.5
-    gradient_norm: float = 0.5
-    initial_spread: float = 0.5
+    gamma: float = 0.99
+    gae_lambda: float = 0.95
+    clip_range: float = 0.2
+    ent_coef: float = 0.0
+    vf_coef: float = 0.5
+    max_grad_norm: float = 0.5
+    std_init: float = 0.5
 
 
-def layer(wide: int, narrow: int, gain: float = math.sqrt(2.0)) -> nn.Linear:
-    """A layer that begins orthogonal."""
-    made = nn.Linear(wide, narrow)
-    nn.init.orthogonal_(made.weight, gain)
-    nn.init.zeros_(made.bias)
-    return made
+def layer(inputs: int, outputs: int, gain: float = math.sqrt(2.0)) -> nn.Linear:
+    """Linear layer with orthogonal initial weights."""
+    linear = nn.Linear(inputs, outputs)
+    nn.init.orthogonal_(linear.weight, gain)
+    nn.init.zeros_(linear.bias)
+    return linear
 
 
 class Network(nn.Module):
-    """Two networks of two layers of 64: one acts, one judges."""
+    """Actor and critic with two hidden layers of 64 units each."""
 
-    def __init__(self, seen: int, done: int, spread: float) -> None:
+    def __init__(self, observations: int, actions: int, std: float) -> None:
         super().__init__()
         self.actor = nn.Sequential(
-            layer(seen, 64), nn.Tanh(), layer(64, 64), nn.Tanh(), layer(64, done, 0.01)
+            layer(observations, 64), nn.Tanh(), layer(64, 64), nn.Tanh(), layer(64, actions, 0.01)
         )
         self.critic = nn.Sequential(
-            layer(seen, 64), nn.Tanh(), layer(64, 64), nn.Tanh(), layer(64, 1, 1.0)
+            layer(observations, 64), nn.Tanh(), layer(64, 64), nn.Tanh(), layer(64, 1, 1.0)
         )
-        self.log_spread = nn.Parameter(torch.full((1, done), math.log(spread)))
+        self.log_std = nn.Parameter(torch.full((1, actions), math.log(std)))
 
-    def value(self, seen: Tensor) -> Tensor:
-        """What the future is worth."""
-        worth: Tensor = self.critic(seen)
-        return worth.flatten()
+    def value(self, observations: Tensor) -> Tensor:
+        """Value estimates of observations."""
+        values: Tensor = self.critic(observations)
+        return values.flatten()
 
-    def act(
-        self, seen: Tensor, action: Tensor | None = None
+    def sample(
+        self, observations: Tensor, action: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """An action, its log-probability, the entropy and the value."""
-        mean = self.actor(seen)
-        chances: Any = Normal(mean, self.log_spread.expand_as(mean).exp())
+        """Return an action, its log-probability, the entropy and the value."""
+        mean = self.actor(observations)
+        distribution: Any = Normal(mean, self.log_std.expand_as(mean).exp())
         if action is None:
-            action = chances.sample()
-        return action, chances.log_prob(action).sum(1), chances.entropy().sum(1), self.value(seen)
+            action = distribution.sample()
+        return (
+            action,
+            distribution.log_prob(action).sum(1),
+            distribution.entropy().sum(1),
+            self.value(observations),
+        )
 
 
 class PlainPPO:
-    """Learns from a vector env whose actions are numbers with bounds."""
+    """PPO for a vector env with a bounded `Box` action space."""
 
     def __init__(self, vec: VecEnv, settings: PlainSettings, seed: int = 0) -> None:
         torch.manual_seed(seed)
         self.vec, self.settings, count = vec, settings, vec.num_envs
         space = vec.action_space
-        assert isinstance(space, Box), "actions are numbers"
+        assert isinstance(space, Box), "actions need a Box space"
         width, size = int(np.prod(vec.observation_space.shape or ())), int(np.prod(space.shape))
         self.low, self.high = space.low, space.high
-        self.network = Network(width, size, settings.initial_spread)
+        self.network = Network(width, size, settings.std_init)
         self.optimiser = torch.optim.Adam(
             self.network.parameters(), lr=settings.learning_rate, eps=1e-5
         )
         shape = settings.rollout_steps, count
-        self.seen, self.actions = torch.zeros((*shape, width)), torch.zeros((*shape, size))
+        self.observations, self.actions = torch.zeros((*shape, width)), torch.zeros((*shape, size))
         self.log_probs, self.rewards = torch.zeros(shape), torch.zeros(shape)
         self.dones, self.values = torch.zeros(shape), torch.zeros(shape)
-        self.now = torch.as_tensor(vec.reset(seed=seed).observations, dtype=torch.float32)
+        self.observation = torch.as_tensor(vec.reset(seed=seed).observations, dtype=torch.float32)
         self.done = torch.zeros(count)
 
     def fit(self, steps: int) -> None:
-        """Learn for so many steps of single envs."""
+        """Train for `steps` env-steps, rounded up to whole rollouts."""
         rows = self.settings.rollout_steps * self.vec.num_envs
         for _ in range(-(-steps // rows)):
-            self.act()
+            self.collect()
             advantages = self.advantages()
-            self.learn(advantages)
+            self.train(advantages)
 
     def to_env(self, action: Tensor) -> NDArray[np.float64]:
-        """Numbers of [-1, 1] as actions."""
-        numbers = action.numpy().clip(-1.0, 1.0)
-        stretched: NDArray[np.float64] = self.low + (numbers + 1.0) * 0.5 * (self.high - self.low)
-        return stretched
+        """Scale actions from [-1, 1] to the bounds of the action space."""
+        clipped = action.numpy().clip(-1.0, 1.0)
+        scaled: NDArray[np.float64] = self.low + (clipped + 1.0) * 0.5 * (self.high - self.low)
+        return scaled
 
     @torch.no_grad()
-    def act(self) -> None:
-        """Fill the buffers."""
+    def collect(self) -> None:
+        """Collect a rollout into the buffers."""
         for step in range(self.settings.rollout_steps):
-            self.seen[step], self.dones[step] = self.now, self.done
-            action, log_prob, _, value = self.network.act(self.now)
+            self.observations[step], self.dones[step] = self.observation, self.done
+            action, log_prob, _, value = self.network.sample(self.observation)
             self.actions[step], self.log_probs[step], self.values[step] = action, log_prob, value
             result = self.vec.step(self.to_env(action))
             self.rewards[step] = torch.as_tensor(result.rewards)
-            self.now = torch.as_tensor(result.observations, dtype=torch.float32)
+            self.observation = torch.as_tensor(result.observations, dtype=torch.float32)
             self.done = torch.as_tensor(result.terminated | result.truncated, dtype=torch.float32)
 
     @torch.no_grad()
     def advantages(self) -> Tensor:
-        """Generalised advantages, from the last step backwards."""
+        """Generalized advantage estimates (GAE), computed backwards."""
         settings, last = self.settings, torch.zeros(self.vec.num_envs)
-        found = torch.zeros_like(self.rewards)
-        after, goes_on = self.network.value(self.now), 1.0 - self.done
+        advantages = torch.zeros_like(self.rewards)
+        next_value, continues = self.network.value(self.observation), 1.0 - self.done
         for step in reversed(range(settings.rollout_steps)):
-            surprise = self.rewards[step] + settings.discount * after * goes_on - self.values[step]
-            last = surprise + settings.discount * settings.trace * goes_on * last
-            found[step] = last
-            after, goes_on = self.values[step], 1.0 - self.dones[step]
-        return found
+            delta = self.rewards[step] + settings.gamma * next_value * continues - self.values[step]
+            last = delta + settings.gamma * settings.gae_lambda * continues * last
+            advantages[step] = last
+            next_value, continues = self.values[step], 1.0 - self.dones[step]
+        return advantages
 
-    def learn(self, advantages: Tensor) -> None:
-        """Several passes over the rollout, part by part."""
+    def train(self, advantages: Tensor) -> None:
+        """Train for several epochs over minibatches of the rollout."""
         rows = advantages.numel()
-        seen, actions = self.seen.reshape(rows, -1), self.actions.reshape(rows, -1)
+        observations, actions = self.observations.reshape(rows, -1), self.actions.reshape(rows, -1)
         log_probs, advantages = self.log_probs.reshape(-1), advantages.reshape(-1)
         returns = advantages + self.values.reshape(-1)
         size = rows // self.settings.minibatches
         for _ in range(self.settings.epochs):
             order = torch.randperm(rows)
             for first in range(0, rows, size):
-                part = order[first : first + size]
-                self.descend(
-                    seen[part], actions[part], log_probs[part], advantages[part], returns[part]
+                index = order[first : first + size]
+                self.gradient_step(
+                    observations[index],
+                    actions[index],
+                    log_probs[index],
+                    advantages[index],
+                    returns[index],
                 )
 
-    def descend(
-        self, seen: Tensor, actions: Tensor, log_probs: Tensor, advantages: Tensor, returns: Tensor
+    def gradient_step(
+        self,
+        observations: Tensor,
+        actions: Tensor,
+        log_probs: Tensor,
+        advantages: Tensor,
+        returns: Tensor,
     ) -> None:
-        """One step of the optimiser."""
+        """Take a gradient step on one minibatch."""
         settings = self.settings
-        _, now, entropy, values = self.network.act(seen, actions)
-        ratio = (now - log_probs).exp()
+        _, new_log_probs, entropy, values = self.network.sample(observations, actions)
+        ratio = (new_log_probs - log_probs).exp()
         advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
-        clipped = ratio.clamp(1.0 - settings.clip, 1.0 + settings.clip)
-        gain = torch.min(ratio * advantages, clipped * advantages).mean()
-        misjudged = ((values - returns) ** 2).mean()
-        loss = settings.value_weight * misjudged - gain - settings.entropy_weight * entropy.mean()
+        clipped = ratio.clamp(1.0 - settings.clip_range, 1.0 + settings.clip_range)
+        policy_objective = torch.min(ratio * advantages, clipped * advantages).mean()
+        value_loss = ((values - returns) ** 2).mean()
+        loss = settings.vf_coef * value_loss - policy_objective - settings.ent_coef * entropy.mean()
         self.optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(self.network.parameters(), settings.gradient_norm)
+        nn.utils.clip_grad_norm_(self.network.parameters(), settings.max_grad_norm)
         self.optimiser.step()

@@ -1,6 +1,6 @@
-"""Inference of policies beside torch: one observation, and batches of 256, in one run.
+"""Native policy inference against torch: one observation, and batches of 256.
 
-Times are medians of CPU time, of repeats in turn; torch has one thread.
+Times are medians of interleaved repeats of CPU time; torch has one thread.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def cpu_seconds(call: Callable[[], Any], calls: int) -> float:
 
 
 def compare(name: str, calls: int, sides: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Medians of repeats in turn, as a line."""
+    """Print and return medians of interleaved repeats."""
     times: dict[str, list[float]] = {side: [] for side in sides}
     for call in sides.values():
         call()

@@ -1,7 +1,7 @@
-"""Benchmark of steps of Portfolio-v0, of one env and of many, and their scaling.
+"""Step time of Portfolio-v0, for one env and many, and its scaling.
 
 CPU time on one thread, medians of interleaved repeats, since the machine is shared. Every other
-action is off the simplex, so that weights are projected; allowed weights are those of a softmax
+action is off the simplex, so that weights are projected; feasible weights are those of a softmax
 policy. Peers run in interpreters of their own, in the same run: PyPI's sekai 0.2.0,
 whose observations have one feature, and FinRL's StockTradingEnv.
 """
@@ -20,12 +20,12 @@ from measure import interleaved, medians, show
 from portfolio_worlds import (
     FEATURES,
     core_run,
-    file_of,
     finrl_peer,
+    make_market,
     sekai_peer,
     single_run,
     vector_run,
-    world,
+    write_windows,
 )
 from sekai.envs import PortfolioState
 
@@ -35,52 +35,56 @@ STEPS = 20
 
 
 def many(rounds: int) -> None:
-    """Many envs in one call, by index and materialised, beside memcpy and the peer."""
+    """Measure many envs in one call, by index and materialized, against memcpy and the peer."""
     with tempfile.TemporaryDirectory() as folder:
-        found = medians(interleaved(many_runs(folder), rounds))
-    copied = found["memcpy of the windows alone"]
+        times = medians(interleaved(many_runs(folder), rounds))
+    copied = times["memcpy of the windows alone"]
     peer = sekai_peer(ENVS, ASSETS, LOOKBACK, STEPS, rounds)
     rows = [
-        [*rate(name, cost), f"{copied / cost:.0%}" if "windows" in name else "", times(peer, cost)]
-        for name, cost in found.items()
+        [
+            *rate(name, cost),
+            f"{copied / cost:.0%}" if "windows" in name else "",
+            speed_up(peer, cost),
+        ]
+        for name, cost in times.items()
     ]
     rows.append([*rate("sekai 0.2.0, one feature", peer), "", "1x"])
     show(
-        titled(f"{ENVS:,} envs, {ASSETS} assets, lookback {LOOKBACK}, {FEATURES} features (wanted: "
-               "4 M by index, half of memcpy)"),
-        ["", "env-steps a CPU second", "ns each", "of memcpy", "of the peer"], rows,
+        with_load(f"{ENVS:,} envs, {ASSETS} assets, lookback {LOOKBACK}, {FEATURES} features "
+                  "(target: 4 M by index, half of memcpy)"),
+        ["", "env-steps/CPU s", "ns each", "of memcpy", "speed-up"], rows,
     )  # fmt: skip
 
 
 def many_runs(folder: str) -> dict[str, Callable[[], int]]:
-    """What is measured of many envs; a file is written into the folder."""
-    made = world(ASSETS)
-    shown: dict[str, Any] = {"lookback": LOOKBACK}
-    index = {**shown, "observation": "index"}
-    file = {**shown, "features": file_of(made, LOOKBACK, folder)}
+    """Return the measured runs of many envs; window files go into `folder`."""
+    market = make_market(ASSETS)
+    windows: dict[str, Any] = {"lookback": LOOKBACK}
+    index = {**windows, "observation": "index"}
+    file = {**windows, "features": write_windows(market, LOOKBACK, folder)}
     return {
         "memcpy of the windows alone": memcpy(),
-        "windows": vector_run(ENVS, STEPS, made, **shown),
-        "windows, new arrays each step": vector_run(ENVS, STEPS, made, **shown, copy=True),
-        "windows from a file": vector_run(ENVS, STEPS // 4, made, **file),
-        "index, the batch alone": core_run(ENVS, 5 * STEPS, made, lookback=LOOKBACK),
-        "index": vector_run(ENVS, 5 * STEPS, made, **index),
-        "index, allowed weights": vector_run(ENVS, 5 * STEPS, made, **index, allowed=True),
-        "index, new arrays each step": vector_run(ENVS, 5 * STEPS, made, **index, copy=True),
-        "index, reward in Python": vector_run(ENVS, STEPS, made, **index, reward=growth),
+        "windows": vector_run(ENVS, STEPS, market, **windows),
+        "windows, new arrays each step": vector_run(ENVS, STEPS, market, **windows, copy=True),
+        "windows from a file": vector_run(ENVS, STEPS // 4, market, **file),
+        "index, the batch alone": core_run(ENVS, 5 * STEPS, market, lookback=LOOKBACK),
+        "index": vector_run(ENVS, 5 * STEPS, market, **index),
+        "index, feasible weights": vector_run(ENVS, 5 * STEPS, market, **index, feasible=True),
+        "index, new arrays each step": vector_run(ENVS, 5 * STEPS, market, **index, copy=True),
+        "index, reward in Python": vector_run(ENVS, STEPS, market, **index, reward=growth),
     }
 
 
 def single(rounds: int) -> None:
-    """One env, step by step from Python."""
-    made = world(ASSETS)
-    found = medians(
+    """Measure one env, step by step from Python."""
+    market = make_market(ASSETS)
+    times = medians(
         interleaved(
             {
-                "windows": single_run(2_000, made, lookback=LOOKBACK),
-                "index": single_run(2_000, made, observation="index"),
+                "windows": single_run(2_000, market, lookback=LOOKBACK),
+                "index": single_run(2_000, market, observation="index"),
                 "index, reward in Python": single_run(
-                    1_000, made, observation="index", reward=growth
+                    1_000, market, observation="index", reward=growth
                 ),
             },
             rounds,
@@ -91,74 +95,74 @@ def single(rounds: int) -> None:
         "FinRL 0.3.7, a table of 2,520 rows": finrl_peer(ASSETS, 200, rounds),
     }
     rows = [
-        [*rate(name, cost), *(times(peer, cost) for peer in peers.values())]
-        for name, cost in {**found, **peers}.items()
+        [*rate(name, cost), *(speed_up(peer, cost) for peer in peers.values())]
+        for name, cost in {**times, **peers}.items()
     ]
     show(
-        titled(f"one env from Python, {ASSETS} assets (wanted: 60,000/s)"),
-        ["", "steps a CPU second", "ns each", "of sekai 0.2.0", "of FinRL"], rows,
+        with_load(f"one env from Python, {ASSETS} assets (target: 60,000/s)"),
+        ["", "steps/CPU s", "ns each", "over sekai 0.2.0", "over FinRL"], rows,
     )  # fmt: skip
 
 
 def agents(rounds: int) -> None:
-    """Several agents in one market."""
-    made = world(ASSETS)
+    """Measure several agents in one market."""
+    market = make_market(ASSETS)
     runs = {
         f"{envs} market{'s' * (envs > 1)}, {AGENTS} agents": core_run(
-            envs, 1_280 // envs, made, AGENTS
+            envs, 1_280 // envs, market, AGENTS
         )
         for envs in (1, 64)
     }
     rows = [rate(name, cost) for name, cost in medians(interleaved(runs, rounds)).items()]
     show(
-        titled(f"{AGENTS} agents share a market (wanted: 500,000 agent-steps/s)"),
-        ["", "agent-steps a CPU second", "ns each"], rows,
+        with_load(f"{AGENTS} agents share a market (target: 500,000 agent-steps/s)"),
+        ["", "agent-steps/CPU s", "ns each"], rows,
     )  # fmt: skip
 
 
-def growth_of_costs(rounds: int) -> None:
-    """How the cost of a step grows with envs, assets and lookback."""
-    made = world(ASSETS)
+def scaling(rounds: int) -> None:
+    """Measure scaling with envs, assets and lookback."""
+    market = make_market(ASSETS)
     index: dict[str, Any] = {"observation": "index"}
     table(
         "envs, by index",
         {
             f"{envs:,} env{'s' * (envs > 1)}": vector_run(
-                envs, max(4, min(2_000, 2**15 // envs)), made, **index
+                envs, max(4, min(2_000, 2**15 // envs)), market, **index
             )
             for envs in (1, 16, 256, 1_024, 4_096, 16_384)
         },
         rounds,
     )
-    worlds = {assets: world(assets) for assets in (5, 20, 100, 500)}
+    markets = {assets: make_market(assets) for assets in (5, 20, 100, 500)}
     table(
         "assets, 256 envs, by index",
         {
-            f"{assets} assets": vector_run(256, max(4, 1_600 // assets), made, **index)
-            for assets, made in worlds.items()
+            f"{assets} assets": vector_run(256, max(4, 1_600 // assets), market, **index)
+            for assets, market in markets.items()
         },
         rounds,
     )
     table(
         f"lookback, 256 envs, {ASSETS} assets, windows",
         {
-            f"lookback {lookback}": vector_run(256, 4 * STEPS, made, lookback=lookback)
+            f"lookback {lookback}": vector_run(256, 4 * STEPS, market, lookback=lookback)
             for lookback in (1, 10, 30, 60, 120)
         },
         rounds,
     )
 
 
-SECTIONS = {"many": many, "single": single, "agents": agents, "growth": growth_of_costs}
+SECTIONS = {"many": many, "single": single, "agents": agents, "growth": scaling}
 
 
 def growth(state: PortfolioState) -> Any:
-    """A reward in Python."""
+    """Log growth of equity, as a reward function in Python."""
     return np.log(state.equity / state.previous_equity)
 
 
 def memcpy() -> Callable[[], int]:
-    """Copies as many bytes as the windows of all envs have."""
+    """Return a run that copies as many bytes as the windows of all envs."""
     source = np.ones((ENVS, LOOKBACK, ASSETS, FEATURES), np.float32)
     target = np.zeros_like(source)
 
@@ -171,28 +175,28 @@ def memcpy() -> Callable[[], int]:
 
 
 def table(title: str, runs: Mapping[str, Callable[[], int]], rounds: int) -> None:
-    """What each of the runs costs."""
+    """Measure runs and print a table."""
     rows = [rate(name, cost) for name, cost in medians(interleaved(runs, rounds)).items()]
-    show(titled(f"growth with {title}"), ["", "env-steps a CPU second", "ns each"], rows)
+    show(with_load(f"scaling with {title}"), ["", "env-steps/CPU s", "ns each"], rows)
 
 
 def rate(name: str, nanoseconds: float) -> list[str]:
-    """The beginning of a row."""
+    """First cells of a table row: name, rate and time."""
     return [name, f"{1e9 / nanoseconds:,.0f}", f"{nanoseconds:,.0f}"]
 
 
-def times(peer: float, cost: float) -> str:
-    """How many times as fast as the peer."""
+def speed_up(peer: float, cost: float) -> str:
+    """Speed-up over the peer."""
     return f"{peer / cost:,.1f}x"
 
 
-def titled(title: str) -> str:
-    """A title that says how busy the machine was."""
+def with_load(title: str) -> str:
+    """Title with the load of the machine."""
     return f"{title}; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
 
 
 def main() -> None:
-    """Run the sections that are named, or all."""
+    """Run the named sections, or all of them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=list(SECTIONS), help=", ".join(SECTIONS))
     parser.add_argument("--rounds", type=int, default=7, help="repeats of each measurement")

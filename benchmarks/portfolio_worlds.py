@@ -1,4 +1,4 @@
-"""Portfolios to measure: their data, their honest random actions, and the peers' scripts."""
+"""Portfolio benchmarks: data, random actions, and scripts of the peers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Market = tuple[MarketData, FeaturePanel]
 ROWS = 2520
 FEATURES = 5
 ACCOUNT, REPORT = 5, 20
-"""Numbers that are shown of an account, and told of one of several agents."""
+"""Sizes of the account observation, and of the report on one of several agents."""
 
 VECTOR_PEER = """
 import json, sys, time
@@ -52,7 +52,7 @@ for repeat in range(repeats + 1):
 print(json.dumps({"nanoseconds": times[1:]}))
 """
 
-# Its package imports brokers and learners that a step does not need: its one file is loaded.
+# The package imports brokers and algorithms that a step does not need: load the one file.
 FINRL_PEER = """
 import contextlib, importlib.util, io, json, pathlib, sys, time, types
 for name in ("stable_baselines3", "stable_baselines3.common", "stable_baselines3.common.vec_env"):
@@ -91,76 +91,76 @@ print(json.dumps({"nanoseconds": times[1:]}))
 
 
 def sekai_peer(envs: int, assets: int, lookback: int, steps: int, repeats: int) -> float:
-    """Nanoseconds of CPU time that an env-step takes in PyPI's sekai 0.2.0."""
+    """Nanoseconds of CPU time per env-step of PyPI's sekai 0.2.0."""
     python = peer_python("sekai-0.2.0", "sekai==0.2.0", "numpy", "cloudpickle")
     sizes = map(str, (envs, assets, lookback, steps, repeats))
     return statistics.median(in_peer(python, VECTOR_PEER, *sizes)["nanoseconds"])
 
 
 def finrl_peer(assets: int, steps: int, repeats: int) -> float:
-    """Nanoseconds of CPU time that a step takes in FinRL's StockTradingEnv."""
+    """Nanoseconds of CPU time per step of FinRL's StockTradingEnv."""
     python = peer_python("finrl-0.3.7", "finrl==0.3.7", "gymnasium", "pandas", "matplotlib")
     sizes = map(str, (assets, steps, repeats))
     return statistics.median(in_peer(python, FINRL_PEER, *sizes)["nanoseconds"])
 
 
-def world(assets: int, features: int = FEATURES) -> Market:
-    """Simulated data with so many features."""
+def make_market(assets: int, features: int = FEATURES) -> Market:
+    """Simulate market data and a panel of random features."""
     data = simulate_gbm(assets, ROWS)
     values = np.random.default_rng(0).standard_normal((ROWS, assets, features), np.float32)
-    names = tuple(f"feature_{place}" for place in range(features))
+    names = tuple(f"feature_{index}" for index in range(features))
     present = np.ones((ROWS, assets), np.bool_)
     return data, FeaturePanel(values, names, present, data.times, data.assets)
 
 
 def random_weights(
-    shape: tuple[int, ...], assets: int, *, allowed: bool = False
+    shape: tuple[int, ...], assets: int, *, feasible: bool = False
 ) -> NDArray[np.float64]:
-    """Weights as a policy with softmax gives them; or every other one has to be projected."""
+    """Draw weights of a softmax policy; unless `feasible`, every other one has to be projected."""
     rng = np.random.default_rng(0)
     weights = rng.dirichlet(np.ones(assets + 1), shape)
-    if allowed:
+    if feasible:
         return weights
     weights[..., ::2, :] = rng.standard_normal(weights[..., ::2, :].shape)
     return weights
 
 
-def file_of(market: Market, lookback: int, folder: str) -> Windows:
-    """The windows of the same features, in a file."""
+def write_windows(market: Market, lookback: int, folder: str) -> Windows:
+    """Write the windows of the features to a file and open it."""
     _, features = market
     Windows.write(f"{folder}/windows", features, lookback, dtype="float32")
     return Windows.open(f"{folder}/windows")
 
 
 def vector_run(
-    envs: int, steps: int, market: Market, *, allowed: bool = False, **options: Any
+    envs: int, steps: int, market: Market, *, feasible: bool = False, **options: Any
 ) -> Callable[[], int]:
-    """Steps a vector env on one thread; a unit is a step of one env."""
+    """Return a run of a vector env on one thread; a unit is one env-step."""
     data, features = market
     settings = {"features": features, "copy": False, **options}
     vec = sekai.make_vec("Portfolio-v0", envs, "native", data=data, num_threads=1, **settings)
     shape = min(steps, 16), max(envs, 2)
-    plan = random_weights(shape, len(data.assets), allowed=allowed)[:, :envs]
+    actions = random_weights(shape, len(data.assets), feasible=feasible)[:, :envs]
     vec.reset(seed=0)
 
     def run() -> int:
         for step in range(steps):
-            vec.step(plan[step % len(plan)])
+            vec.step(actions[step % len(actions)])
         return steps * envs
 
     return run
 
 
 def single_run(steps: int, market: Market, **options: Any) -> Callable[[], int]:
-    """Steps one env from Python."""
+    """Return a run of one env from Python."""
     data, features = market
     env = sekai.make("Portfolio-v0", data=data, features=features, **options)
-    plan = list(random_weights((256,), len(data.assets)))
+    actions = list(random_weights((256,), len(data.assets)))
     env.reset(seed=0)
 
     def run() -> int:
         for step in range(steps):
-            if env.step(plan[step % 256]).done:
+            if env.step(actions[step % 256]).done:
                 env.reset()
         return steps
 
@@ -170,7 +170,7 @@ def single_run(steps: int, market: Market, **options: Any) -> Callable[[], int]:
 def core_run(
     envs: int, steps: int, market: Market, agents: int = 1, lookback: int = 30
 ) -> Callable[[], int]:
-    """Steps the batch alone, by index; a unit is a step of one of `agents` that share a market."""
+    """Return a run of the native batch alone, by index; a unit is one agent-step."""
     data, features = market
     config = PortfolioConfig(observation="index", lookback=lookback)
     settings = json.loads(config.core_settings(data))
@@ -178,28 +178,28 @@ def core_run(
     panel = build_panel(data, features, config.decisions, config.benchmark, open_ended=False)
     batch = PortfolioBatch(panel, json.dumps(settings), envs, 1)
     assets = len(data.assets)
-    shown = shown_arrays(envs, agents, assets)
-    finals = {name: array.copy() for name, array in shown.items()}
+    observations = observation_arrays(envs, agents, assets)
+    finals = {name: array.copy() for name, array in observations.items()}
     out = np.empty(envs), np.empty(envs, np.bool_), np.empty(envs, np.bool_)
-    plan = random_weights((16, envs * agents), assets).reshape(16, envs, -1)
-    batch.reset(np.arange(envs), np.arange(envs, dtype=np.uint64), shown, None)
+    actions = random_weights((16, envs * agents), assets).reshape(16, envs, -1)
+    batch.reset(np.arange(envs), np.arange(envs, dtype=np.uint64), observations, None)
 
     def run() -> int:
         for step in range(steps):
-            batch.step(plan[step % 16], shown, *out, finals, None)
+            batch.step(actions[step % 16], observations, *out, finals, None)
         return steps * envs * agents
 
     return run
 
 
-def shown_arrays(envs: int, agents: int, assets: int) -> dict[str, NDArray[Any]]:
-    """Where a batch writes what it shows; a single agent has no axis and no report."""
+def observation_arrays(envs: int, agents: int, assets: int) -> dict[str, NDArray[Any]]:
+    """Allocate observation arrays; a single agent has no agent axis and no report."""
     axes = (envs,) if agents == 1 else (envs, agents)
-    shown: dict[str, NDArray[Any]] = {
+    observations: dict[str, NDArray[Any]] = {
         "index": np.empty((envs, 1), np.int64),
         "weights": np.empty((*axes, assets + 1), np.float32),
         "mask": np.empty((envs, assets), np.int8),
         "account": np.empty((*axes, ACCOUNT), np.float32),
     }
     report = {} if agents == 1 else {"report": np.empty((*axes, REPORT))}
-    return {**shown, **report}
+    return {**observations, **report}

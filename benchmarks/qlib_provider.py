@@ -1,6 +1,6 @@
 """Speed of reading Qlib provider directories, compared with pyqlib in its own environment.
 
-CPU time, the best of several interleaved rounds.
+CPU time, minimum of several interleaved rounds.
 """
 
 from __future__ import annotations
@@ -107,9 +107,9 @@ def all_days(source: QlibIntraday, days: NDArray[np.datetime64]) -> None:
 
 def theirs(root: Path, freq: str, start: str, end: str, fields: list[str]) -> list[float]:
     """CPU seconds of pyqlib, cold and with cached calendars."""
-    named = os.environ.get("SEKAI_QLIB_PYTHON")
+    configured = os.environ.get("SEKAI_QLIB_PYTHON")
     packages = ("pyqlib==0.9.7", "pandas<3", "setuptools", "cloudpickle", "pyarrow")
-    python = Path(named) if named else peer_python("pyqlib", *packages)
+    python = Path(configured) if configured else peer_python("pyqlib", *packages)
     return in_peer(python, THEIRS, str(root), freq, start, end, json.dumps(fields))["seconds"]
 
 
@@ -118,12 +118,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         show(
             "A provider directory, CPU time",
-            ["what", "features", "from_qlib", "pyqlib", "pyqlib / features"],
+            ["data", "features", "from_qlib", "pyqlib", "pyqlib / features"],
             [panel(Path(folder) / "day")],
         )
         show(
             "Minutes of a day, CPU time",
-            ["what", "uncached", "cached", "pyqlib", "pyqlib / uncached"],
+            ["data", "uncached", "cached", "pyqlib", "pyqlib / uncached"],
             [one_day(Path(folder) / "1min")],
         )
 

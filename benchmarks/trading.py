@@ -1,7 +1,7 @@
-"""What a step of Trading-v0 costs, one env or many, and how that grows.
+"""Step time of Trading-v0, for one env and many, and its scaling.
 
-CPU time per step, and wall time where threads work side by side; medians of repeats that take
-turns, since the machine is shared. The peer runs in an interpreter of its own, in the same run.
+CPU time per step, and wall time with several threads; medians of interleaved repeats, since the
+machine is shared. The peer runs in an interpreter of its own, in the same run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ print(json.dumps({"rates": rates[1:]}))
 
 
 def rollout(vector: VecEnv, steps: int) -> Callable[[], int]:
-    """Steps a vector env with random actions; one unit is a step of one env."""
+    """Return a run of a vector env with random actions; a unit is one env-step."""
     rng = np.random.default_rng(0)
     space = vector.single_action_space
     symbols = (len(space.nvec),) if isinstance(space, sekai.MultiDiscrete) else ()
@@ -57,7 +57,7 @@ def rollout(vector: VecEnv, steps: int) -> Callable[[], int]:
 
 
 def wall_rates(runs: dict[str, Callable[[], int]], repeats: int) -> dict[str, float]:
-    """Env-steps a second of wall time, in turns."""
+    """Median env-steps per second of wall time, interleaved so that noise is shared."""
     rates: dict[str, list[float]] = {name: [] for name in runs}
     for run in runs.values():
         run()
@@ -70,7 +70,7 @@ def wall_rates(runs: dict[str, Callable[[], int]], repeats: int) -> dict[str, fl
 
 
 def single_run(steps: int) -> Callable[[], int]:
-    """Steps one env from Python."""
+    """Return a run of one env from Python."""
     env = sekai.make("Trading-v0")
     env.reset(seed=0)
 
@@ -84,7 +84,7 @@ def single_run(steps: int) -> Callable[[], int]:
 
 
 def reset_run(count: int) -> Callable[[], int]:
-    """Begins episodes of many seeds, all starts made before."""
+    """Return a run of resets with many seeds, whose initial states are cached."""
     env = sekai.make("Trading-v0")
     for seed in range(500):
         env.reset(seed=seed)
@@ -98,7 +98,7 @@ def reset_run(count: int) -> Callable[[], int]:
 
 
 def trading(repeats: int) -> None:
-    """The rates that matter, beside the peer."""
+    """Compare rates of steps and resets with the peer."""
     vectors = {
         f"{ENVS} envs, {threads} thread{'s' * (threads > 1)}": rollout(
             sekai.make_vec("Trading-v0", num_envs=ENVS, num_threads=threads, copy=False), STEPS
@@ -114,23 +114,23 @@ def trading(repeats: int) -> None:
     rows = []
     for name, nanoseconds in cpu.items():
         rate = 1e9 / nanoseconds
-        shown = f"{wall[name]:,.0f}" if name in wall else ""
+        wall_rate = f"{wall[name]:,.0f}" if name in wall else ""
         rows.append(
-            [name, shown, f"{rate:,.0f}", f"{nanoseconds / 1e3:.1f}", f"{rate / peer:,.0f}x"]
+            [name, wall_rate, f"{rate:,.0f}", f"{nanoseconds / 1e3:.1f}", f"{rate / peer:,.0f}x"]
         )
     rows.append(["sekai 0.2.0 LimitOrderBook-v0", "", f"{peer:,.0f}", f"{1e6 / peer:.1f}", "1x"])
     title = (
-        "Trading-v0, 100 agents (wanted: 256 envs 250,000/s wall on 2 cores, aim 400,000; one env"
+        "Trading-v0, 100 agents (target: 256 envs 250,000/s wall on 2 cores, aim 400,000; one env"
     )
     show(
         f"{title} 100,000/s; reset under 100 us)",
-        ["", "a wall second", "a CPU second", "us CPU each", "of the peer"],
+        ["", "per wall s", "per CPU s", "us CPU each", "speed-up"],
         rows,
     )
 
 
 def growth(repeats: int) -> None:
-    """How the cost of a step grows with agents, symbols and envs."""
+    """Measure scaling with agents, symbols and envs."""
     crowded = replace(PopulationConfig.preset("standard"), pool=1_000_000)
     cases: dict[str, tuple[int, dict[str, Any]]] = {
         "100 agents, 1 symbol, 1 env": (1, {}),
@@ -146,6 +146,6 @@ def growth(repeats: int) -> None:
     for name, (envs, settings) in cases.items():
         vector = sekai.make_vec("Trading-v0", num_envs=envs, num_threads=1, copy=False, **settings)
         runs[name] = rollout(vector, max(2, 4_096 // envs))
-    found = medians(interleaved(runs, repeats))
-    rows = [[name, f"{cost / 1e3:.2f}", f"{1e9 / cost:,.0f}"] for name, cost in found.items()]
-    show("Growth, one thread", ["", "us CPU a step", "env-steps a CPU second"], rows)
+    times = medians(interleaved(runs, repeats))
+    rows = [[name, f"{cost / 1e3:.2f}", f"{1e9 / cost:,.0f}"] for name, cost in times.items()]
+    show("Scaling, one thread", ["", "us CPU per step", "env-steps/CPU s"], rows)

@@ -1,7 +1,7 @@
-"""What PPO costs beside stable-baselines3 and a plain single file, and where its time goes.
+"""PPO throughput against stable-baselines3 and a single-file PPO, and time by phase.
 
-CPU time, medians of repeats that take turns, since the machine is shared; wall time to a score.
-All train on the same native env, through the same networks: two of two layers of 64, tanh.
+Medians of interleaved repeats of CPU time, since the machine is shared; wall time to a score. All
+train on the same native env, with the same actor and critic: two layers of 64 units, tanh.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RATE = 3e-4
 
 @dataclass(frozen=True)
 class Size:
-    """How much is learnt from at once."""
+    """Size of a rollout and its minibatches."""
 
     envs: int
     rollout_steps: int
@@ -42,7 +42,7 @@ class Size:
 
     @property
     def samples(self) -> int:
-        """Steps of single envs in an iteration."""
+        """Env-steps per iteration."""
         return self.envs * self.rollout_steps
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ SIZES = (Size(64, 128, 4), Size(64, 32, 8), Size(1024, 16, 8))
 
 
 def envs_of(size: Size) -> VecEnv:
-    """The envs, without threads."""
+    """Create the vector env, with one thread."""
     return sekai.make_vec(ENV, size.envs, copy=False, num_threads=1)
 
 
@@ -76,7 +76,7 @@ def theirs(size: Size) -> Any:
 
 
 def subjects(size: Size) -> dict[str, Callable[[], int]]:
-    """Everyone who trains; a unit is a step of one env."""
+    """Return a training run of each implementation; a unit is one env-step."""
     scaled, raw, model = ours(size, True), ours(size, False), theirs(size)
     settings = PlainSettings(
         rollout_steps=size.rollout_steps, epochs=EPOCHS, minibatches=size.minibatches,
@@ -101,7 +101,7 @@ def subjects(size: Size) -> dict[str, Callable[[], int]]:
 
 
 def equal_settings(size: Size, repeats: int) -> None:
-    """Steps of single envs in a second of CPU time, everyone with the same settings."""
+    """Print env-steps per second of CPU time with the same hyperparameters."""
     found = medians(interleaved(subjects(size), repeats))
     best = found["sekai"]
     rows = [
@@ -109,14 +109,14 @@ def equal_settings(size: Size, repeats: int) -> None:
         for name, cost in found.items()
     ]
     show(
-        f"PPO, {size} (wanted: sekai ahead of both)",
-        ["", "steps a CPU second", "us CPU a step", "sekai is faster by"],
+        f"PPO, {size} (target: faster than both peers)",
+        ["", "steps/CPU s", "us CPU per step", "speed-up of sekai"],
         rows,
     )
 
 
 def phases(size: Size, iterations: int) -> None:
-    """Where the time of ours goes."""
+    """Print CPU time by phase of our PPO."""
     agent = ours(size, True)
     agent.fit(size.samples)
     found = phases_of(agent, iterations * size.samples)
@@ -126,11 +126,11 @@ def phases(size: Size, iterations: int) -> None:
         for name, seconds in found.items()
     ]
     rows.append(["all", f"{1e3 * whole / iterations:.1f}", "100.0%"])
-    show(f"Where the time goes, {size}", ["", "ms CPU an iteration", "share"], rows)
+    show(f"CPU time by phase, {size}", ["", "ms CPU per iteration", "share"], rows)
 
 
 def time_to_score(goal: str, found: dict[str, list[float]]) -> None:
-    """Wall time to a score, each with settings that suit it."""
+    """Print wall time to a score, each with tuned hyperparameters."""
     middle = {name: statistics.median(seconds) for name, seconds in found.items()}
     rows = [
         [name, f"{middle[name]:.1f}", ", ".join(f"{one:.1f}" for one in seconds),
@@ -138,14 +138,14 @@ def time_to_score(goal: str, found: dict[str, list[float]]) -> None:
         for name, seconds in found.items()
     ]  # fmt: skip
     show(
-        f"{goal} (wanted: at most half the time)",
+        f"{goal} (target: at most half the time)",
         ["", "seconds, median", "by seed", "of stable-baselines3"],
         rows,
     )
 
 
 def main() -> None:
-    """Everything, in one run."""
+    """Run all sections."""
     warnings.simplefilter("ignore")  # a peer's advice on its own settings
     torch.set_num_threads(1)
     for size in SIZES:

@@ -1,4 +1,4 @@
-"""Where the time of training goes, phase by phase; what they cost adds up to the whole."""
+"""CPU time of training by phase; phases are disjoint and add up to the total."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PHASES = (
 
 
 class Clock:
-    """Gives each moment to the innermost phase that is under way."""
+    """Phase timer: attributes CPU time to the innermost active phase."""
 
     def __init__(self) -> None:
         self.seconds = dict.fromkeys(PHASES, 0.0)
@@ -38,7 +38,7 @@ class Clock:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """What happens meanwhile is of this phase, unless one within it says otherwise."""
+        """Attribute the time in this context to a phase, except for nested phases."""
         self.turn()
         self._under_way.append(name)
         try:
@@ -48,13 +48,13 @@ class Clock:
             self._under_way.pop()
 
     def turn(self) -> None:
-        """Write down what has passed."""
+        """Add the time since the last call to the active phase."""
         now = time.process_time()
         self.seconds[self._under_way[-1]] += now - self._since
         self._since = now
 
     def timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function as a phase."""
+        """Wrap a function as a phase."""
 
         def run(*given: Any, **named: Any) -> Any:
             with self.phase(name):
@@ -64,7 +64,7 @@ class Clock:
 
 
 def phases_of(agent: PPO, steps: int) -> dict[str, float]:
-    """Seconds of CPU time of each phase while an agent learns for so many steps."""
+    """Seconds of CPU time of each phase while an agent trains for `steps` env-steps."""
     clock = Clock()
     with _watched(agent, clock):
         clock.turn()

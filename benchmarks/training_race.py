@@ -1,8 +1,8 @@
-"""How long PPO needs to find a signal in thirty assets, ours and that of stable-baselines3.
+"""Wall time of PPO to detect a signal in thirty assets, against stable-baselines3.
 
-The world of `planted_signal.py`: learning on its first rows, judged on the others, after costs.
-Wall time of learning alone, from the making of the agent on; the clock stands still while a policy
-is judged, without noise, in episodes that are the same for all.
+The market is that of `planted_signal.py`: training on its first rows, evaluation on the others,
+after costs. Time includes the construction of the agent and training; evaluation is excluded, with
+deterministic actions in the same episodes for both.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ ENV = "Portfolio-v0"
 WORLD = 7
 ASSETS = 30
 GOAL = 15.0
-"""Basis points a day; equal weights bring three."""
+"""Mean daily return in basis points; equal weights earn three."""
 
 CHUNK = 4_096
-"""Steps between two looks at the score."""
+"""Steps between two evaluations."""
 
 PATIENCE = 90.0
 """Seconds after which a run has failed."""
 
 REACH = 5.0
-"""How far logits of weights reach, for both."""
+"""Bound of the logits of weights, for both."""
 
 Score = Callable[[Callable[[Any], NDArray[np.float64]]], float]
 
-# The best of some twenty-five settings for each, on seeds from 100 on. Ours reads every asset with
-# the same weights, which is what its policies are for. Theirs reads all in a row, and of its
-# networks the one without hidden layers is by far the quickest to learn from it.
+# The best of some twenty-five settings for each, on seeds from 100 on. Our policy shares weights
+# between assets. The peer's policy reads the flattened observation, and of its networks the one
+# without hidden layers trains fastest by far.
 OURS: dict[str, Any] = {
     "n_envs": 256,
     "n_steps": 4,
@@ -71,38 +71,38 @@ THEIR_ENVS = 256
 
 
 class Softened(VecEnvWrapper):
-    """Weights from logits, as ours are made."""
+    """Softmax of actions, as in our policy."""
 
     def __init__(self, env: Any) -> None:
         super().__init__(env, action_space=Box(-1.0, 1.0, (ASSETS + 1,), np.float32))
 
     def weights(self, actions: NDArray[Any]) -> NDArray[np.float64]:
-        """What the env is given."""
+        """Convert actions to portfolio weights."""
         grown = np.exp(REACH * np.clip(actions.astype(np.float64), -1.0, 1.0))
         shares: NDArray[np.float64] = grown / grown.sum(axis=1, keepdims=True)
         return shares
 
     def reset(self) -> Any:
-        """Begin an episode in every env."""
+        """Start an episode in every env."""
         return self.venv.reset()
 
     def step_async(self, actions: NDArray[Any]) -> None:
-        """Note what the envs shall do."""
+        """Send converted actions."""
         self.venv.step_async(self.weights(actions))
 
     def step_wait(self) -> Any:
-        """Let every env act once."""
+        """Wait for the step."""
         return self.venv.step_wait()
 
 
 def ours(seed: int, data: dict[str, Any]) -> tuple[Callable[[], object], Callable[[Any], Any]]:
-    """PPO of sekai: what learns for a while, and what acts."""
+    """PPO of sekai: functions that train for a chunk of steps, and that act."""
     agent = PPO(ENV, seed=seed, env_options=data, **OURS)
     return lambda: agent.fit(CHUNK), agent.predict_batch
 
 
 def theirs(seed: int, data: dict[str, Any]) -> tuple[Callable[[], object], Callable[[Any], Any]]:
-    """PPO of stable-baselines3: the same."""
+    """PPO of stable-baselines3: functions that train for a chunk of steps, and that act."""
     env = Softened(to_stable_baselines3(sekai.make_vec(ENV, THEIR_ENVS, copy=False, **data)))
     env.seed(seed)
     model = stable_baselines3.PPO("MultiInputPolicy", env, seed=seed, device="cpu", **THEIRS)
@@ -115,7 +115,7 @@ def theirs(seed: int, data: dict[str, Any]) -> tuple[Callable[[], object], Calla
 
 
 def score_on(data: dict[str, Any]) -> Score:
-    """Basis points a day, in episodes that are the same for all."""
+    """Return a function that scores a policy: mean daily return in basis points."""
     vec = sekai.make_vec(ENV, 128, copy=False, num_threads=1, **data)
 
     def score(act: Callable[[Any], NDArray[np.float64]]) -> float:
@@ -129,7 +129,7 @@ def score_on(data: dict[str, Any]) -> Score:
 
 
 def seconds_of(make: Callable[..., Any], seed: int, data: dict[str, Any], score: Score) -> float:
-    """Wall time of one run; infinite where the goal is not reached."""
+    """Wall time of one run; infinite if the goal is not reached."""
     started = time.perf_counter()
     learn, act = make(seed, data)
     spent = time.perf_counter() - started
@@ -143,7 +143,7 @@ def seconds_of(make: Callable[..., Any], seed: int, data: dict[str, Any], score:
 
 
 def race(seeds: range) -> dict[str, list[float]]:
-    """Wall times of both, seed by seed, in turns."""
+    """Wall times of both by seed, interleaved."""
     close, features = world(WORLD, shuffled=False, assets=ASSETS)
     learnt = options(close[:LEARNT_ROWS], features[:LEARNT_ROWS], EPISODE)
     score = score_on(options(close[LEARNT_ROWS:], features[LEARNT_ROWS:], EPISODE))

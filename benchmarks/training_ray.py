@@ -1,11 +1,10 @@
-"""What workers of a Ray cluster cost, beside the same training in one process.
+"""Overhead of the workers of a Ray cluster, compared with training in one process.
 
-CPU time of iterations, without the first, in rounds that take turns, of which the least disturbed
-counts, since the machine is shared.
-While envs act, the way is what the learner computes and then the slowest worker, one after the
-other: what it takes on a machine with cores for all, but for a millisecond or two between them.
-Lost is what that way is longer than acting with as many envs as a worker has in one process, as a
-share of a whole iteration.
+CPU time of iterations without the first, minimum of interleaved rounds, since the machine is
+shared. The critical path of collecting a rollout is the CPU time of the learner plus that of the
+slowest worker: the wall time on a machine with enough cores, apart from one or two milliseconds of
+latency. "Lost" is the critical path less the time to step as many envs as one worker has in a
+single process, as a share of the iteration.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ ROUNDS = 2
 ROLLOUT_STEPS = 128
 NETWORK = {"net_arch": (64, 64)}
 WORKERS = (0, 1, 2)
-"""0 is one process."""
+"""Numbers of workers; 0 trains in one process."""
 
 
 class Clocked(PPO):
-    """Notes the CPU seconds that it lets envs act, iteration by iteration."""
+    """PPO that records the CPU seconds of collecting each rollout."""
 
     def __init__(self, env: Any, **given: Any) -> None:
         super().__init__(env, **given)
@@ -48,7 +47,7 @@ class Clocked(PPO):
 
 @dataclass
 class Clock(Callback):
-    """Notes the time when iterations end: on the wall, of this process and of each worker."""
+    """Callback that records wall time, and CPU time of each process, after each iteration."""
 
     workers: int
     wall: list[float] = field(default_factory=list)
@@ -56,7 +55,7 @@ class Clock(Callback):
     theirs: list[list[float]] = field(default_factory=list)
 
     def after_iteration(self, agent: Any, metrics: Any) -> None:
-        """Look at the clocks."""
+        """Record all clocks."""
         self.wall.append(time.perf_counter())
         self.own.append(time.process_time())
         numbers = agent._engine.pool.ask("greet", [()] * self.workers) if self.workers else []
@@ -70,19 +69,19 @@ class Times:
     wall: float
     learner: float
     acting: float
-    """Of the learner's, while envs act."""
+    """CPU seconds of the learner while collecting a rollout."""
 
     worker: float
-    """Of the slowest."""
+    """CPU seconds of the slowest worker."""
 
     @property
     def way(self) -> float:
-        """What has to be computed one after the other while envs act."""
+        """Critical path of collecting a rollout."""
         return self.acting + self.worker
 
 
 def timed(env: str, num_envs: int, workers: int) -> Times:
-    """A training with so many workers; 0 for one process."""
+    """Time a training run with `workers` workers; 0 for one process."""
     settings = {"n_steps": ROLLOUT_STEPS, "policy": NETWORK, "seed": 1}
     agent, clock = Clocked(env, n_envs=num_envs, **settings), Clock(workers)
     engine: dict[str, Any] = {"engine": "ray", "workers": workers} if workers else {}
@@ -96,7 +95,7 @@ def timed(env: str, num_envs: int, workers: int) -> Times:
 
 
 def measured(env: str, num_envs: int) -> list[list[str]]:
-    """A row for each number of workers."""
+    """Table rows, one for each number of workers."""
     found: dict[int, list[Times]] = {workers: [] for workers in WORKERS}
     ideal: dict[int, list[Times]] = {workers: [] for workers in WORKERS}
     for _ in range(ROUNDS):
@@ -127,7 +126,7 @@ def _middle_step(step_counts: Sequence[float]) -> float:
 
 
 def _cpu_seconds(process: int) -> float:
-    """What a process has computed so far."""
+    """CPU seconds of a process so far."""
     numbers = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(numbers[11]) + int(numbers[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -144,14 +143,14 @@ def main() -> None:
 def show_ray(
     ids: Sequence[str] = ("Trading-v0", "MarketMaking-v0"), envs: Sequence[int] = (256,)
 ) -> None:
-    """What workers cost, for each env and number of envs."""
+    """Print the overhead of workers for each env and number of envs."""
     ray.init(address="local", include_dashboard=False, num_cpus=2, log_to_driver=False,
              logging_level=logging.ERROR)  # fmt: skip
     rows = [row for env in ids for count in envs for row in measured(env, count)]
     ray.shutdown()
     columns = ["PPO", "workers", "learning", "acting, learner", "slowest worker", "alone", "wall",
                "lost"]  # fmt: skip
-    show(f"Milliseconds of an iteration, rollouts of {ROLLOUT_STEPS} steps", columns, rows)
+    show(f"Milliseconds per iteration, rollouts of {ROLLOUT_STEPS} steps", columns, rows)
 
 
 if __name__ == "__main__":

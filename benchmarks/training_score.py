@@ -1,7 +1,7 @@
-"""How long PPO needs to a fixed score in a market to make, ours and that of stable-baselines3.
+"""Wall time of PPO to a fixed score in market making, against stable-baselines3.
 
-Wall time of learning alone, from the making of the agent on; in between, policies are judged by
-what they earn on average, without noise, in episodes that are the same for all.
+Time includes the construction of the agent and training; evaluation is excluded, with deterministic
+actions in the same episodes for both. The score is the mean wealth at the end of an episode.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["GOAL", "seconds_to_goal"]
 
 ENV = "MarketMaking-v0"
 GOAL = 66.5
-"""Mean wealth at the end. The best known quotes earn about 68; both begin with about 30."""
+"""Mean final wealth. The best known policy earns about 68; both start at about 30."""
 
 JUDGED_EPISODES = 512
 PATIENCE = 30.0
@@ -37,7 +37,7 @@ Predict = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 
 class Judge:
-    """A stopwatch that runs while policies learn, and stands still while they are judged."""
+    """Stopwatch that runs during training and is paused during evaluation."""
 
     def __init__(self) -> None:
         self.seconds, self._since = 0.0, time.perf_counter()
@@ -45,19 +45,19 @@ class Judge:
 
     @property
     def is_over(self) -> bool:
-        """Whether the goal is reached, or patience at an end."""
+        """True after the goal is reached or the time limit has passed."""
         return self.has_reached or self.seconds > PATIENCE
 
     def look(self, predict: Predict) -> None:
-        """Judge a policy."""
+        """Evaluate a policy with the clock paused."""
         self.seconds += time.perf_counter() - self._since
         self.has_reached = score(predict) >= GOAL
         self._since = time.perf_counter()
 
 
-# The best of the settings that were tried, about twenty for each, on seeds below 10 (those from
-# there on are reported): rollouts of 512 to 8,192 samples, one to ten epochs, rates from 2e-3 to
-# 3e-2, clips of 0.2 and 0.4, three spreads; for theirs smaller and smoother networks, too.
+# The best of about twenty settings for each, on seeds below 10 (seeds from 10 on are reported):
+# rollouts of 512 to 8,192 samples, one to ten epochs, learning rates from 2e-3 to 3e-2, clip ranges
+# of 0.2 and 0.4, three initial deviations; for the peer smaller and smoother networks, too.
 OURS: dict[str, Any] = {
     "n_envs": 1024,
     "n_steps": 2,
@@ -68,7 +68,7 @@ OURS: dict[str, Any] = {
     "learning_rate_schedule": "constant",
     "gamma": 0.5,
     "gae_lambda": 0.5,
-    # What is seen here is of the usual size as it is.
+    # Observations are already of unit scale.
     "policy": {"std_init": 0.3, "norm_obs": False},
 }
 THEIRS: dict[str, Any] = {
@@ -83,11 +83,11 @@ THEIRS: dict[str, Any] = {
     "policy_kwargs": {"log_std_init": -1.2},
 }
 CHUNK = 4096
-"""Steps between two looks at the score."""
+"""Steps between two evaluations."""
 
 
 class Stretched(VecEnvWrapper):
-    """Actions from -1 to 1, as the manual of stable-baselines3 advises, stretched to the bounds."""
+    """Actions from -1 to 1, as stable-baselines3 recommends, rescaled to the bounds."""
 
     def __init__(self, env: Any) -> None:
         space = env.action_space
@@ -95,20 +95,20 @@ class Stretched(VecEnvWrapper):
         super().__init__(env, action_space=Box(-1.0, 1.0, space.shape, np.float32))
 
     def stretch(self, actions: NDArray[Any]) -> NDArray[np.float64]:
-        """What the env is given."""
+        """Rescale actions to the bounds of the env."""
         stretched: NDArray[np.float64] = self.middle + self.half * actions.astype(np.float64)
         return stretched
 
     def reset(self) -> Any:
-        """Begin an episode in every env."""
+        """Start an episode in every env."""
         return self.venv.reset()
 
     def step_async(self, actions: NDArray[Any]) -> None:
-        """Note what the envs shall do."""
+        """Send rescaled actions."""
         self.venv.step_async(self.stretch(actions))
 
     def step_wait(self) -> Any:
-        """Let every env act once."""
+        """Wait for the step."""
         return self.venv.step_wait()
 
 
@@ -121,7 +121,7 @@ def ours(seed: int, judge: Judge, settings: dict[str, Any] = OURS) -> None:
 
 
 class Looks(BaseCallback):
-    """Lets a judge look now and then, between two rollouts."""
+    """Callback that evaluates the policy between rollouts."""
 
     def __init__(self, judge: Judge, env: Stretched) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ class Looks(BaseCallback):
         self.next_look = CHUNK
 
     def predict(self, seen: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What the model does without noise."""
+        """Deterministic actions of the model."""
         actions, _ = self.model.predict(seen.astype(np.float32), deterministic=True)
         return self.env.stretch(actions)
 
@@ -154,7 +154,7 @@ def theirs(seed: int, judge: Judge, settings: dict[str, Any] = THEIRS) -> None:
 
 
 def score(predict: Predict) -> float:
-    """Mean wealth at the end of episodes that are the same for all."""
+    """Mean final wealth over fixed episodes."""
     vec = sekai.make_vec(ENV, JUDGED_EPISODES, copy=False, num_threads=1)
     seen, earned = vec.reset(seed=999).observations, 0.0
     for _ in range(200):
@@ -164,14 +164,14 @@ def score(predict: Predict) -> float:
 
 
 def seconds_of(learn: Callable[[int, Judge], None], seed: int) -> float:
-    """Wall time of one run; infinite where the goal is not reached."""
+    """Wall time of one run; infinite if the goal is not reached."""
     judge = Judge()
     learn(seed, judge)
     return judge.seconds if judge.has_reached else float("inf")
 
 
 def seconds_to_goal(seeds: range) -> dict[str, list[float]]:
-    """Wall times of both, seed by seed, in turns."""
+    """Wall times of both by seed, interleaved."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # networks this small are slower on two
     makers = {"sekai": ours, "stable-baselines3": theirs}

@@ -1,8 +1,8 @@
 """Step time of vector envs, compared with gymnasium, stable-baselines3 and sekai 0.2.0.
 
-CPU time within one process, wall time where processes work side by side; medians of repeats that
-take turns, since the machine is shared. Peers that share our import name run in an interpreter of
-their own, in the same run.
+CPU time within one process, wall time with several processes; medians of interleaved repeats, since
+the machine is shared. Peers that share our import name run in an interpreter of their own, in the
+same run.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ def peer(kind: str, steps: int) -> float:
 
 
 def ready(vec: VecEnv) -> Callable[[], object]:
-    """Return a function that steps a vector env that has been reset."""
+    """Reset a vector env and return a function that steps it."""
     vec.reset(seed=0)
     return partial(vec.step, np.zeros(vec.num_envs, np.int64))
 
@@ -210,7 +210,7 @@ def trivial_envs_in_one_process(rounds: int) -> None:
     actions = np.zeros(ENVS, np.int64)
     theirs = gymnasium.vector.SyncVectorEnv([GymnasiumQuick] * ENVS)
     theirs.reset(seed=0)
-    # What ours does by default: the step that ends an episode also begins the next.
+    # The default of our envs: the step that ends an episode also begins the next.
     mode = gymnasium.vector.AutoresetMode.SAME_STEP
     same_step = gymnasium.vector.SyncVectorEnv([GymnasiumQuick] * ENVS, autoreset_mode=mode)
     same_step.reset(seed=0)
@@ -257,10 +257,10 @@ def show_rates(title: str, times: Mapping[str, float]) -> None:
     """Print times, rates and ratios to the first subject."""
     ours = next(iter(times.values()))
     rows = [
-        [name, f"{one:,.0f}", f"{ENVS / one * 1e6:,.0f}", f"{one / ours:.2f}x"]
-        for name, one in times.items()
+        [name, f"{us:,.0f}", f"{ENVS / us * 1e6:,.0f}", f"{us / ours:.2f}x"]
+        for name, us in times.items()
     ]
-    show(title, ["", "us a step", "env-steps/s", "our speed-up"], rows)
+    show(title, ["", "us per step", "env-steps/s", "our speed-up"], rows)
 
 
 def envs_that_compute(rounds: int) -> None:
@@ -272,10 +272,10 @@ def envs_that_compute(rounds: int) -> None:
         }
         times = in_turn(subjects, rounds)
     sync = times["sync"]
-    rows = [[name, f"{one:,.0f}", f"{sync / one:.2f}x"] for name, one in times.items()]
+    rows = [[name, f"{us:,.0f}", f"{sync / us:.2f}x"] for name, us in times.items()]
     show(
         f"{ENVS} envs of 200 us (target: proc 1.6x sync on two free cores)",
-        ["", "us a step", "speed-up"],
+        ["", "us per step", "speed-up"],
         rows,
     )
 
@@ -285,8 +285,8 @@ def envs_that_wait(rounds: int) -> None:
     vec = AsyncVecEnv([Waiting] * 1000)
     (step,) = in_turn({"async": steps_of(ready(vec), 3, WALL)}, rounds).values()
     show(
-        "1,000 asyncio envs that wait 20 ms (target: 60 ms a step)",
-        ["", "ms a step"],
+        "1,000 asyncio envs that wait 20 ms (target: 60 ms per step)",
+        ["", "ms per step"],
         [["AsyncVecEnv", f"{step / 1e3:.1f}"]],
     )
 
@@ -316,11 +316,11 @@ def layers(rounds: int) -> None:
     rows = []
     for name in stacks:
         for ends in (False, True):
-            one, bare = times[f"{name}, {ends}"], times[f"the batch alone, {ends}"]
-            rows.append([name, "ten" if ends else "none", f"{one:,.0f}", f"{one - bare:,.0f}"])
+            stack, bare = times[f"{name}, {ends}"], times[f"the batch alone, {ends}"]
+            rows.append([name, "ten" if ends else "none", f"{stack:,.0f}", f"{stack - bare:,.0f}"])
     show(
-        "1,024 envs of 64 floats, same_step autoreset (target: the layers add less than 150 us)",
-        ["layers", "endings a step", "CPU us a step", "of which layers"],
+        "1,024 envs of 64 floats, same_step autoreset (target: wrappers add less than 150 us)",
+        ["wrappers", "endings per step", "CPU us per step", "of which wrappers"],
         rows,
     )
 
@@ -333,7 +333,7 @@ def still_vector(ends: bool) -> VecEnv:
 
 
 def cost_against_size(rounds: int) -> None:
-    """Measure times as vectors and observations grow."""
+    """Measure scaling with the number of envs and the size of observations."""
     rows = []
     for numbers, size in [(4, "16 B"), (1024, "4 KB"), (65536, "256 KB")]:
         for count in (1, 16, 256, 4096):
@@ -342,11 +342,11 @@ def cost_against_size(rounds: int) -> None:
                 continue
             rows.append([size, f"{count:,}", *sizes(count, numbers, rounds)])
     columns = ["observation", "envs", "sync", "of which envs", "batch", "proc", "proc, copy=False"]
-    show("microseconds a step, against size", columns, rows)
+    show("microseconds per step, by size", columns, rows)
 
 
 def sizes(count: int, numbers: int, rounds: int) -> list[str]:
-    """Measure one size."""
+    """Measure one number of envs and one size of observations."""
     factories = [partial(Quick, numbers)] * count
     steps = max(2, min(200, 20_000 // count, 2**26 // (count * numbers)))
     sync = SyncVecEnv(factories)
@@ -365,8 +365,8 @@ def sizes(count: int, numbers: int, rounds: int) -> list[str]:
             rounds,
         )
     batch = max(0.0, times["sync"] - times["envs"])
-    shown = [times["sync"], times["envs"], batch, times["proc"], times["views"]]
-    return [f"{one:,.0f}" for one in shown]
+    columns = [times["sync"], times["envs"], batch, times["proc"], times["views"]]
+    return [f"{us:,.0f}" for us in columns]
 
 
 def step_alone(envs: list[Any], actions: list[Any]) -> None:
@@ -377,7 +377,7 @@ def step_alone(envs: list[Any], actions: list[Any]) -> None:
 
 
 def main() -> None:
-    """Run every comparison, or those that are named."""
+    """Run the named comparisons, or all of them."""
     comparisons = {
         "sync": trivial_envs_in_one_process,
         "proc": trivial_envs_in_processes,

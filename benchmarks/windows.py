@@ -101,10 +101,10 @@ def gigabytes(size: int, subjects: dict[str, Callable[[], object]]) -> dict[str,
 
 def main() -> None:
     """Measure panels in memory, and a file."""
-    ways = ["copy", "ours", "NumPy's indexing", "NumPy's take"]
+    methods = ["copy", "ours", "NumPy's indexing", "NumPy's take"]
     show(
         "Windows of a panel, GB/s of CPU time",
-        ["batch", *ways],
+        ["batch", *methods],
         [in_memory(*shape) for shape in SHAPES],
     )
     show("Windows of a file, GB/s of CPU time", ["batch", "copy", "ours", "map"], [in_file()])

@@ -17,7 +17,7 @@ class Reversion(sekai.Env[Any, Any]):
 
     def __init__(self, cost: float = 0.02) -> None:
         self.cost = cost
-        # What the agent sees (the spread, and its own position) and what it may do.
+        # Observation: the spread and the position. Action: the next position.
         self.observation_space = sekai.Box(-np.inf, np.inf, shape=(2,), dtype=np.float64)
         self.action_space = sekai.Discrete(3, start=-1)
 
@@ -40,13 +40,13 @@ class Reversion(sekai.Env[Any, Any]):
 
 
 def against_the_spread(observation: NDArray[np.float64]) -> int:
-    """Short what is dear, long what is cheap, and keep the position in between."""
+    """Go short above a high spread, long below a low one, and hold in between."""
     spread, position = observation
     return -1 if spread > 0.5 else 1 if spread < -0.5 else int(position)
 
 
 def play(env: Reversion, seed: int, choose: Any) -> float:
-    """What one episode earned."""
+    """Play one episode and return the sum of its rewards."""
     result: Any = env.reset(seed=seed)
     earned, is_over = 0.0, False
     while not is_over:
@@ -56,13 +56,13 @@ def play(env: Reversion, seed: int, choose: Any) -> float:
 
 
 def main() -> None:
-    """Check the env, then see whether a rule beats chance in it."""
+    """Check the env, then compare a rule with random actions."""
     env = Reversion()
     issues = sekai.check_env(env, n_steps=600)
     print("check_env:", issues or "no issues (spaces, seeds, types, aliasing, async, state)")
 
     env.action_space.seed(0)
-    rules = {"at random": lambda seen: env.action_space.sample(), "reversion": against_the_spread}
+    rules = {"random": lambda _: env.action_space.sample(), "reversion": against_the_spread}
     print(f"\n{'rule':<12}{'mean of 40 years':>18}{'± error':>10}")
     for name, choose in rules.items():
         earned = [play(env, seed, choose) for seed in range(40)]

@@ -18,33 +18,33 @@ Weights = NDArray[np.float64]
 
 
 def write_bars(folder: Path) -> Path:
-    """Synthetic days of nine assets in three files."""
+    """Write synthetic daily bars of nine assets to three files."""
     data = simulate_regimes(assets=9, rows=1500, seed=11)
     for row in (0, 500, 1000):
         data.rows(row, row + 500).to_parquet(folder / f"bars_{row}.parquet")
     return folder
 
 
-def equal_weight(seen: dict[str, Any]) -> Weights:
-    """Equal weights, and no cash."""
-    assets = len(seen["mask"])
+def equal_weight(observation: dict[str, Any]) -> Weights:
+    """Equal weights, without cash."""
+    assets = len(observation["mask"])
     return np.append(np.full(assets, 1.0 / assets), 0.0)
 
 
-def hold(seen: dict[str, Any]) -> Weights:
-    """Buy the same of everything once, and leave it alone."""
-    held: Weights = seen["weights"].astype(np.float64)
-    return equal_weight(seen) if held[-1] > 0.5 else held
+def hold(observation: dict[str, Any]) -> Weights:
+    """Buy equal weights once, and hold."""
+    held: Weights = observation["weights"].astype(np.float64)
+    return equal_weight(observation) if held[-1] > 0.5 else held
 
 
 def strongest(momentum: NDArray[np.float32]) -> Weights:
-    """All of it in the third that has risen most."""
+    """Equal weights in the third of assets with the highest momentum."""
     chosen = momentum >= np.quantile(momentum, 2 / 3)
     return np.append(chosen / chosen.sum(), 0.0)
 
 
 def play(env: Any, decide: Any) -> tuple[float, float, float]:
-    """What became of the money, the deepest fall on the way, and what was paid."""
+    """Return, maximum drawdown, and costs as a share of the initial cash."""
     result = env.reset(seed=0)
     while not getattr(result, "done", False):
         result = env.step(decide(result.observation))
@@ -54,7 +54,7 @@ def play(env: Any, decide: Any) -> tuple[float, float, float]:
 
 
 def main() -> None:
-    """Compare three simple ways to hold the assets of a folder of bars."""
+    """Compare three portfolio rules on bars in a folder."""
     bars = sys.argv[1] if len(sys.argv) > 1 else None  # with time, symbol, open, close, volume
     with tempfile.TemporaryDirectory() as folder:
         data = MarketData.from_parquet(Path(bars) if bars else write_bars(Path(folder)))
@@ -68,11 +68,11 @@ def main() -> None:
     env = sekai.make("Portfolio-v0", data=test, features=pipeline, **settings)
     momentum = pipeline.transform(test).names.index("momentum(rows=60)")
     rules: dict[str, Any] = {"equal weight, every day": equal_weight, "buy and hold": hold}
-    rules["momentum"] = lambda seen: strongest(seen["windows"][-1, :, momentum])
+    rules["momentum"] = lambda observation: strongest(observation["windows"][-1, :, momentum])
     print(f"{'':<26}{'return':>10}{'max drawdown':>15}{'costs':>10}")
     for name, decide in rules.items():
-        growth, fall, cost = play(env, decide)
-        print(f"{name:<26}{growth:>+10.2%}{fall:>15.2%}{cost:>10.2%}")
+        growth, drawdown, cost = play(env, decide)
+        print(f"{name:<26}{growth:>+10.2%}{drawdown:>15.2%}{cost:>10.2%}")
 
 
 if __name__ == "__main__":

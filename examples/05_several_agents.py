@@ -20,40 +20,40 @@ CASH = {"small": 1e5, "large": 2e7, "patient": 2e7}
 DAYS = 120
 
 
-def choose(name: str, day: int, seen: dict[str, Any]) -> NDArray[np.float64]:
+def choose(name: str, day: int, observation: dict[str, Any]) -> NDArray[np.float64]:
     """Small and large buy last month's winner every day, patient buys and holds all assets."""
-    assets = len(seen["mask"])
+    assets = len(observation["mask"])
     if name == "patient":
-        held: NDArray[np.float64] = seen["weights"].astype(np.float64)
+        held: NDArray[np.float64] = observation["weights"].astype(np.float64)
         return np.append(np.full(assets, 1 / assets), 0.0) if day == 0 else held
     # Channel 0 of the windows is the log return of each day.
-    best = np.argsort(seen["windows"][:, :, 0].sum(axis=0))[-2:]
+    best = np.argsort(observation["windows"][:, :, 0].sum(axis=0))[-2:]
     return np.append(np.isin(np.arange(assets), best) / 2, 0.0)
 
 
 def play(names: list[str], renderer: Any = None) -> tuple[dict[str, Any], list[Any]]:
-    """What each agent came to when these traded together, and a frame for every sixth day."""
+    """Play an episode; return growth and costs by agent, and a frame for every sixth day."""
     env: Any = sekai.make(
         "MultiPortfolio-v0", data=DATA, lookback=20, episode_rows=DAYS, starts="sequential",
         agents={name: AgentConfig(initial_cash=CASH[name]) for name in names},
-        # At most 5% of a day's volume, shared; everybody pays for the size of all orders together.
+        # At most 5% of a day's volume, shared; impact depends on the total size of all orders.
         execution=Execution(participation=0.05), costs=Costs(impact=0.5),
     )  # fmt: skip
-    result, frames, paid = env.reset(seed=0), [], dict.fromkeys(names, 0.0)
+    result, frames, costs = env.reset(seed=0), [], dict.fromkeys(names, 0.0)
     for day in range(DAYS):
-        seen = result.observations
-        result = env.step({name: choose(name, day, seen[name]) for name in env.agents})
+        observations = result.observations
+        result = env.step({name: choose(name, day, observations[name]) for name in env.agents})
         for name, info in result.info.items():
-            paid[name] += info["cost"] / CASH[name]
+            costs[name] += info["cost"] / CASH[name]
         if renderer is not None:
             renderer.watch(env)
             frames += [renderer.render(env)] if day % 6 == 5 else []
     growth = {name: info["equity"] / CASH[name] - 1.0 for name, info in result.info.items()}
-    return {name: (growth[name], paid[name]) for name in names}, frames
+    return {name: (growth[name], costs[name]) for name in names}, frames
 
 
 def main() -> None:
-    """Show what it costs to trade beside somebody large, and draw it."""
+    """Compare agents alone and together in one market, and render the episode."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=Path("runs/agents"))
     folder = parser.parse_args().folder
@@ -64,7 +64,7 @@ def main() -> None:
     print(f"{'':<10}{'cash':>12}{'alone':>24}{'together':>24}")
     for name, cash in CASH.items():
         cells = [
-            f"{growth:+.2%} (paid {paid:.2%})" for growth, paid in (alone[name], together[name])
+            f"{growth:+.2%} (costs {cost:.2%})" for growth, cost in (alone[name], together[name])
         ]
         print(f"{name:<10}{cash:>12,.0f}{cells[0]:>24}{cells[1]:>24}")
     folder.mkdir(parents=True, exist_ok=True)

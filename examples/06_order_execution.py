@@ -13,8 +13,8 @@ from sekai.compose import OrderCosts
 from sekai.rendering import RecordFrames, renderer_for, save_gif, save_png
 
 ORDERS = 150
-# A step is half an hour, and an action so many sixths of the order. The last step trades the rest.
-PLANS: dict[str, tuple[int, ...]] = {
+# A step is half an hour, an action a number of sixths of the order. The last step trades the rest.
+SCHEDULES: dict[str, tuple[int, ...]] = {
     "all at once": (6,),
     "early": (3, 1, 1, 1),
     "evenly (TWAP)": (1, 1, 1, 1, 1, 1),
@@ -22,8 +22,8 @@ PLANS: dict[str, tuple[int, ...]] = {
 }
 
 
-def make() -> Any:
-    """Synthetic minutes of a day, with costs and market impact."""
+def make_env() -> Any:
+    """Order execution on synthetic minute bars, with costs and market impact."""
     return sekai.make(
         "OrderExecution-v0",
         amount=(5_000.0, 40_000.0),
@@ -32,20 +32,20 @@ def make() -> Any:
     )
 
 
-def work(env: Any, plan: tuple[int, ...], seed: int) -> float:
-    """Basis points that an order gained against its first price, after costs."""
-    result, gained, step = env.reset(seed=seed), 0.0, 0
+def execute(env: Any, schedule: tuple[int, ...], seed: int) -> float:
+    """Execute an order; return its gain on the arrival price in basis points, after costs."""
+    result, gain, step = env.reset(seed=seed), 0.0, 0
     while not getattr(result, "done", False):
-        result = env.step(plan[min(step, len(plan) - 1)])
-        gained, step = gained + result.reward, step + 1
-    return gained
+        result = env.step(schedule[min(step, len(schedule) - 1)])
+        gain, step = gain + result.reward, step + 1
+    return gain
 
 
-def film(folder: Path) -> None:
-    """A frame for the reset and each step of one order."""
-    env = make()
+def render(folder: Path) -> None:
+    """Render one order: a frame for the reset and each step."""
+    env = make_env()
     recorded = RecordFrames(env, renderer_for(env))
-    work(recorded, PLANS["early"], seed=5)
+    execute(recorded, SCHEDULES["early"], seed=5)
     folder.mkdir(parents=True, exist_ok=True)
     save_gif(recorded.frames, folder / "order.gif", fps=2)
     save_png(recorded.frames[-1], folder / "order.png")
@@ -53,18 +53,18 @@ def film(folder: Path) -> None:
 
 
 def main() -> None:
-    """Work the same orders by four plans, in basis points of their value."""
+    """Compare four schedules on the same orders, in basis points of their value."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=Path("runs/order"))
     folder = parser.parse_args().folder
-    env = make()
+    env = make_env()
     print(f"{ORDERS} orders to buy or sell, in basis points\n")
-    print(f"{'plan':<16}{'gained':>10}{'± error':>10}{'risk of one order':>20}")
-    for name, plan in PLANS.items():
-        gained = np.array([work(env, plan, seed) for seed in range(ORDERS)])
-        error = gained.std() / np.sqrt(ORDERS)
-        print(f"{name:<16}{gained.mean():>+10.2f}{error:>10.2f}{gained.std():>20.1f}")
-    film(folder)
+    print(f"{'schedule':<16}{'gain':>10}{'± error':>10}{'risk of one order':>20}")
+    for name, schedule in SCHEDULES.items():
+        gain = np.array([execute(env, schedule, seed) for seed in range(ORDERS)])
+        error = gain.std() / np.sqrt(ORDERS)
+        print(f"{name:<16}{gain.mean():>+10.2f}{error:>10.2f}{gain.std():>20.1f}")
+    render(folder)
 
 
 if __name__ == "__main__":

@@ -27,28 +27,28 @@ def market(seed: int = 3) -> MarketData:
     close = 100.0 * np.exp(np.cumsum(returns, axis=0))
     opened = np.concatenate([close[:1], close[:-1]])
     times = np.datetime64("2015-01-01T16:00") + np.arange(DAYS) * np.timedelta64(1, "D")
-    names = [f"asset {place}" for place in range(ASSETS)]
+    names = [f"asset {index}" for index in range(ASSETS)]
     values = np.stack([opened, close, signal, noise], axis=-1)
     return MarketData(times, names, ["open", "close", "signal", "noise"], values)
 
 
 @register_feature("signal")
 def signal(data: MarketData) -> Any:
-    """What moves prices on the next day. The agent is not told so."""
+    """Feature that predicts returns of the next day; the agent has to learn this."""
     return data.field("signal")
 
 
 @register_feature("noise")
 def noise(data: MarketData) -> Any:
-    """What looks the same, and means nothing."""
+    """Feature with the same distribution and no information."""
     return data.field("noise")
 
 
 def main() -> None:
-    """Split, train, judge, and write the report."""
+    """Split, train, evaluate, and write the report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=Path("runs/evaluation"))
-    parser.add_argument("--steps", type=int, default=15_000, help="decisions to learn from")
+    parser.add_argument("--steps", type=int, default=15_000, help="training steps")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     # Days between the parts are left out (embargo), so that no training data leaks into the test.

@@ -20,38 +20,40 @@ def new_agent() -> PPO:
     return PPO("MarketMaking-v0", env_options={"episode_steps": 100}, **OPTIONS)
 
 
-def same(one: PPO, other: PPO) -> bool:
+def same(agent: PPO, other: PPO) -> bool:
     """Return True if the parameters of two agents are equal, bit for bit."""
-    ours, theirs = one.network.state_dict(), other.network.state_dict()
-    return ours.keys() == theirs.keys() and all(bool((ours[k] == theirs[k]).all()) for k in ours)
+    state, other_state = agent.network.state_dict(), other.network.state_dict()
+    return state.keys() == other_state.keys() and all(
+        bool((state[k] == other_state[k]).all()) for k in state
+    )
 
 
 def main() -> None:
     """Train with and without interruption, compare, and use the saved policy."""
     whole = new_agent()
-    whole.fit(FIRST)  # in two parts, so that schedules of rates are planned the same
+    whole.fit(FIRST)  # in two parts, so that learning rate schedules are the same
     whole.fit(SECOND)
-    print(f"never stopped:  {whole.steps:,} steps")
+    print(f"uninterrupted:  {whole.steps:,} steps")
 
     with tempfile.TemporaryDirectory() as folder:
         first = new_agent()
         first.fit(FIRST)
-        # One file: weights, optimiser, random streams, and the envs in the middle of an episode.
+        # One file: weights, optimiser state, random generators, and envs in mid-episode.
         path = Path(first.save(Path(folder) / "half"))
-        print(f"stopped after:  {first.steps:,} steps, {path.stat().st_size / 1e3:,.0f} kB kept")
+        print(f"stopped after:  {first.steps:,} steps, {path.stat().st_size / 1e3:,.0f} kB saved")
         first.close()
 
         resumed = PPO.resume(path, SECOND)
         print(f"resumed until:  {resumed.steps:,} steps")
-        policy = load_policy(path)  # acts, without envs and without what learns
+        policy = load_policy(path)  # inference only, without envs and optimiser
 
-    print(f"the same bits:  {same(whole, resumed)}")
-    assert same(whole, resumed), "a resumed training has to be the one that never stopped"
-    assert not same(whole, first), "the second half has taught something"
+    print(f"identical:      {same(whole, resumed)}")
+    assert same(whole, resumed), "the resumed run differs from the uninterrupted run"
+    assert not same(whole, first), "the second half did not change the parameters"
 
     env = sekai.make("MarketMaking-v0", episode_steps=100)
     quotes: Any = policy.predict(env.reset(seed=1).observation)
-    print(f"\nthe policy of the first half quotes {np.round(quotes, 3)} from the mid")
+    print(f"\nthe policy of the first half quotes {np.round(quotes, 3)} from the mid price")
     for agent in (whole, resumed):
         agent.close()
 

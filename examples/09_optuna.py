@@ -16,7 +16,7 @@ TASK: dict[str, Any] = {"lookback": 5, "episode_rows": 60}
 
 
 def main() -> None:
-    """Split, search on the training and validation parts, and judge the best on the test part."""
+    """Split, search on training and validation data, and evaluate the best on test data."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=Path("runs/optuna"))
     parser.add_argument("--trials", type=int, default=3)
@@ -37,8 +37,8 @@ def main() -> None:
             n_envs=8,
         ).fit(options.steps)
         path = agent.save(options.folder / f"trial-{trial.number}", training=False)
-        # Each evaluated file is one trial of the ledger: the more of them, the higher the bar.
-        found = evaluate(
+        # Each evaluated file is one trial of the ledger; more trials deflate the Sharpe ratio more.
+        evaluation = evaluate(
             path,
             "Portfolio-v0",
             name=f"trial {trial.number}",
@@ -49,7 +49,7 @@ def main() -> None:
             ledger=options.folder / "trials.jsonl",
         )
         trial.set_user_attr("path", str(path))
-        return found.agent.metrics[found.headline].value
+        return evaluation.agent.metrics[evaluation.headline].value
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=1))

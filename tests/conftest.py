@@ -26,10 +26,10 @@ PACKAGE = "no package {}; pip install it, or -e '.[dev]' for all"
 
 
 class Skip(NamedTuple):
-    """Why something was skipped."""
+    """Reason of a skip."""
 
     kind: str
-    """What was skipped, such as `browser test`."""
+    """Name of the skipped test kind, such as `browser test`."""
     said: str
     """The remedy, or the reason where none is known."""
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parent.parent / "python" / "sekai"
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "python" / "sekai"
 FLOW = [
     "data",
     "market",
@@ -167,16 +168,38 @@ def test_class_names_are_unique() -> None:
     assert {name: files for name, files in owners.items() if len(files) > 1} == {}
 
 
+VAGUE_START = re.compile(
+    r"(What|Whatever|Who|Whoever|Whose|How|Whether|Lets?|Where|When|Which|Why|"
+    r"Everything|Everyone|Everybody|Something|Someone|Somebody|Anything|Nothing)\b"
+)
+"""First words of sentences that do not contain the term a reader would search for."""
+
+
 def test_docstrings_begin_with_a_term() -> None:
-    riddles = re.compile(r"(What|Who|Whoever|How|Whether|Let|Where|When|Which)\b")
-    found = [
+    folders = [PACKAGE, ROOT / "benchmarks", ROOT / "examples"]
+    vague = [
         name
-        for file in PACKAGE.rglob("*.py")
+        for folder in folders
+        for file in folder.rglob("*.py")
         for name, docstring in docstrings_of(file)
-        if riddles.match(docstring)
+        if VAGUE_START.match(docstring)
     ]
 
-    assert found == [], f"{len(found)} docstrings do not begin with a noun phrase or imperative"
+    assert vague == [], f"{len(vague)} docstrings do not begin with a noun phrase or imperative"
+
+
+def test_rust_doc_comments_begin_with_a_term() -> None:
+    vague = []
+    for file in (ROOT / "crates").rglob("*.rs"):
+        previous = ""
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+            comment = re.match(r"\s*(//[/!]) ?(.*)", line)
+            is_first = comment is not None and not previous.lstrip().startswith(comment[1])
+            if is_first and comment is not None and VAGUE_START.match(comment[2]):
+                vague.append(f"{file.relative_to(ROOT).as_posix()}:{number}")
+            previous = line
+
+    assert vague == [], f"{len(vague)} doc comments do not begin with a noun phrase or imperative"
 
 
 def test_no_file_is_longer_than_a_topic() -> None:
@@ -190,12 +213,11 @@ def test_no_file_is_longer_than_a_topic() -> None:
 
 
 def test_errors_say_expected_and_got() -> None:
-    root = PACKAGE.parent.parent
     private_wording = re.compile(r"\b(was|were) wanted\b|, (found|was) \{")
-    files = [*PACKAGE.rglob("*.py"), *(root / "crates").rglob("*.rs")]
+    files = [*PACKAGE.rglob("*.py"), *(ROOT / "crates").rglob("*.rs")]
 
     found = [
-        f"{file.relative_to(root).as_posix()}:{number}"
+        f"{file.relative_to(ROOT).as_posix()}:{number}"
         for file in files
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
         if private_wording.search(line)

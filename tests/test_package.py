@@ -1,4 +1,4 @@
-"""What a user gets by installing and importing the package."""
+"""Installation and import of the package."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ PATHS = [
 
 
 def fresh(script: str, **environment: str) -> str:
-    """What a new interpreter prints."""
+    """Output of a new interpreter."""
     command = [sys.executable, "-c", script]
     # Compiled modules are kept, as they are wherever a package is installed in earnest.
     kept = {name: v for name, v in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

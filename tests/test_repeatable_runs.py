@@ -28,7 +28,7 @@ def test_with_settings(drawn):
 
 
 def drawn_examples(folder: Path, *options: str) -> str:
-    """What property tests are given in a run of their own."""
+    """Examples that property tests draw in a new run."""
     folder.mkdir()
     (folder / "test_property.py").write_text(PROPERTY)
     plugins = ["-p", "tests.conftest", "-p", "no:cacheprovider"]

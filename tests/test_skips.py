@@ -67,8 +67,8 @@ def test_skips_are_counted_by_reason_with_a_remedy(tmp_path: Path, workers: str)
 
     lines = run(tmp_path, "-n", workers).splitlines()
 
-    told = [line for line in lines if " skipped: " in line]
-    assert told == [
+    reported = [line for line in lines if " skipped: " in line]
+    assert reported == [
         "3 browser tests skipped: install chromium and chromium-driver",
         "2 tests of market data skipped: name the folder of the data sets by SEKAI_DATA",
         "2 tests skipped: no package no_such_package; pip install it, or -e '.[dev]' for all",

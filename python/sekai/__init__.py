@@ -169,7 +169,7 @@ LAZY = {
     "make_vec": "sekai.vector",
     "run_experiment": "sekai.experiment",
 }
-"""Where names are found that are imported at first use, to keep `import sekai` quick."""
+"""Modules of names that are imported at first use, to keep `import sekai` quick."""
 
 
 def __getattr__(name: str) -> Any:

@@ -136,7 +136,7 @@ def test_a_device_is_where_tensors_are_made() -> None:
 
 def test_get_backend_takes_names_and_objects() -> None:
     class Mine(NumpyOps):
-        """A backend of one's own."""
+        """User-defined backend."""
 
     mine = Mine()
 
@@ -148,10 +148,10 @@ def test_get_backend_takes_names_and_objects() -> None:
 
 def test_a_backend_of_ones_own_makes_the_samples() -> None:
     class Tagged(np.ndarray[Any, Any]):
-        """An array that says who made it."""
+        """Array tagged with the backend that created it."""
 
     class Tagging:
-        """Everything as NumPy does it, tagged."""
+        """NumPy functions whose results are tagged arrays."""
 
         def __getattr__(self, name: str) -> Any:
             raise AttributeError(name)

@@ -52,7 +52,7 @@ def actions_of(venv: Any, seed: int, count: int) -> list[Any]:
 
 
 def contents(info: dict[str, Any]) -> list[str]:
-    """What an info holds, in whatever order it was put in."""
+    """Items of an info, independent of their order."""
     return sorted(map(str, info.items()))
 
 

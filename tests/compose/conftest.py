@@ -1,4 +1,4 @@
-"""What the tests of composed envs share."""
+"""Fixtures of the tests of composed envs."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from sekai.vector.messages import CloudPickled
 
 
 def run(job: CloudPickled, answers: Any) -> None:
-    """Do a job in this process and tell what came of it."""
+    """Run a job in this process and report its result."""
     try:
         answers.send(job.value())
     except Exception as error:
@@ -19,7 +19,7 @@ def run(job: CloudPickled, answers: Any) -> None:
 
 
 class Consumers:
-    """Processes that do the same job; what they say can be awaited."""
+    """Processes that run the same job; their results can be awaited."""
 
     def __init__(self, start_method: str, count: int, job: Callable[[], Any]) -> None:
         context: Any = multiprocessing.get_context(start_method)
@@ -33,7 +33,7 @@ class Consumers:
             self.processes.append(process)
 
     def results(self) -> Iterator[Any]:
-        """What each process said; None of one that died."""
+        """Result of each process; None if it died."""
         for answer, process in zip(self.answers, self.processes, strict=True):
             assert answer.poll(30), "a consumer hangs"
             try:

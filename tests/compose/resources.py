@@ -1,4 +1,4 @@
-"""What a process holds, and how to run a program of its own."""
+"""Resources of a process, and programs run in a new process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def resident_bytes() -> int:
 
 
 def is_running(process: int) -> bool:
-    """Whether a process runs; one that is dead but not yet reaped does not."""
+    """Return True if a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

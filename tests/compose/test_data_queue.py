@@ -38,7 +38,7 @@ class Shelf:
 
 
 def taken_by(queue: DataQueue[Any], consumers: int) -> list[list[Any]]:
-    """What each of some consumers gets, who ask in threads of their own."""
+    """Items that each of several consumer threads receives."""
     taken: list[list[Any]] = [[] for _ in range(consumers)]
 
     def consume(mine: list[Any]) -> None:

@@ -168,9 +168,9 @@ def test_a_stopped_consumer_keeps_nobody_waiting() -> None:
 def test_an_error_of_the_data_set_reaches_every_process(start_method: str) -> None:
     shelf = Shelf(10, failing_at(3, LookupError("no such day")))
     with DataQueue(shelf, shuffle=False) as queue:
-        told = list(Consumers(start_method, 3, lambda: list(queue)).results())
+        reported = list(Consumers(start_method, 3, lambda: list(queue)).results())
 
-    for kind, words, cause in told:
+    for kind, words, cause in reported:
         assert (kind, words) == ("LookupError", "no such day")
         assert "in before" in cause
 

@@ -24,7 +24,7 @@ ACTIONS = st.lists(st.integers(0, 2), min_size=1, max_size=12)
 
 
 class Diary:
-    """Notes who was called, and what the status was then."""
+    """Records calls and the status at each of them."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[Any, ...]] = []

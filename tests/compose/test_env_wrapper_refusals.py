@@ -1,4 +1,4 @@
-"""What a composed env refuses, and what is left when one of its parts fails."""
+"""Refusals of a composed env, and its state after a part fails."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ STARTS = [3.0, -1.0, 4.0, -1.5]
 
 
 def ahead(env: Any, actions: list[int]) -> list[Any]:
-    """What the env gives when it goes on, through as many episodes as it takes."""
+    """Results of continuing the env, over several episodes."""
     results: list[Any] = []
     for action in actions:
         if env.exhausted:

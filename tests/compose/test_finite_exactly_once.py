@@ -1,4 +1,4 @@
-"""Every seed makes exactly one whole episode, whoever works on it."""
+"""Every seed gives exactly one whole episode, in any number of workers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.compose.countdowns import ENV_TYPES, Memory, Seed, collect, countdown
 def collected(
     seeds: list[Seed], env_type: str, concurrency: int, **options: Any
 ) -> tuple[Memory, Any]:
-    """What a writer remembers of a collection that ran to its end."""
+    """Records of a writer after a complete collection."""
     memory = Memory()
     with DataQueue(seeds, **options) as queue:
         env = countdowns(queue, env_type, concurrency, memory)

@@ -1,4 +1,4 @@
-"""What goes wrong in a worker reaches the caller, soon and in words."""
+"""Worker errors reach the caller promptly, with their message."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def env_type(request: pytest.FixtureRequest) -> str:
 
 
 def harmful(numbers: Any) -> Any:
-    """Let the worker that has seed 4 suffer."""
+    """Inject a fault into the worker with seed 4."""
     return np.where(numbers == 4, 2, 1)
 
 

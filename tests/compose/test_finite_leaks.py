@@ -33,7 +33,7 @@ def break_off(env_type: str) -> None:
 
 
 def check_no_leak(env_type: str, cycles: int) -> int:
-    """Nothing is held after many cycles that was not after a few; returns the memory gained."""
+    """Check that resources do not grow over many cycles; return the growth of memory."""
     for _ in range(3):
         run_to_the_end(env_type)
         break_off(env_type)

@@ -1,4 +1,4 @@
-"""What a finite vector env shows, tells and refuses."""
+"""Observations, infos and refusals of finite vector envs."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def test_dead_workers_show_what_was_seen_first(env_type: str) -> None:
             assert [one.observations["number"][0, 0] for one in first] == [5.0, 7.0, 5.0]
             assert [one.infos[0]["exhausted"] for one in first] == [False, False, True]
 
-            told = env.step(ones(3), [2, 1, 0])
-            assert told.observations["number"][:, 0].tolist() == [5.0, 7.0, 5.0]
-            assert told.observations["left"].tolist() == [1, 2, 0]
-            assert told.rewards.tolist() == [7.0, 7.0, 5.0]
-            assert told.dones.tolist() == [False, False, True]
-            assert equal_values(told.infos[0], told.infos[1])
+            reported = env.step(ones(3), [2, 1, 0])
+            assert reported.observations["number"][:, 0].tolist() == [5.0, 7.0, 5.0]
+            assert reported.observations["left"].tolist() == [1, 2, 0]
+            assert reported.rewards.tolist() == [7.0, 7.0, 5.0]
+            assert reported.dones.tolist() == [False, False, True]
+            assert equal_values(reported.infos[0], reported.infos[1])
 
             again = env.reset([2, 0])
             assert again.observations["number"][:, 0].tolist() == [5.0, 5.0]
@@ -191,18 +191,18 @@ def test_the_form_of_results_is_that_of_other_vector_envs(env_type: str) -> None
     with DataQueue([(1, 5), (2, 5)], shuffle=False) as queue:
         env = countdowns(queue, env_type, 2)
         with env.collector_guard():
-            first, told = env.reset(), env.step(ones(2))
+            first, reported = env.reset(), env.step(ones(2))
             turned = env.step(ones(2), [1, 0])
 
     # Who of the processes takes which seed is left to them.
-    assert turned.rewards.tolist() == told.rewards.tolist()[::-1]
+    assert turned.rewards.tolist() == reported.rewards.tolist()[::-1]
     assert (len(env), env.num_envs) == (2, 2)
     assert env.observation_space == Shown().observation_space
     assert env.action_space == Discrete(3)
-    assert first.observations["left"].dtype == told.observations["left"].dtype == np.int64
-    assert sorted(told.rewards.tolist()) == [1.0, 2.0]
-    assert told.terminated.dtype == told.truncated.dtype == np.dtype(np.bool_)
-    assert told.infos[1]["log"]["reward"][1] == told.rewards[1]
+    assert first.observations["left"].dtype == reported.observations["left"].dtype == np.int64
+    assert sorted(reported.rewards.tolist()) == [1.0, 2.0]
+    assert reported.terminated.dtype == reported.truncated.dtype == np.dtype(np.bool_)
+    assert reported.infos[1]["log"]["reward"][1] == reported.rewards[1]
 
 
 def test_finished_workers_wait_for_their_reset(env_type: str) -> None:

@@ -1,4 +1,4 @@
-"""What a collector takes of a step, and what it refuses."""
+"""Values that a log collector accepts from a step, and refusals."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ VALUES = st.floats(-1e6, 1e6)
 
 
 class Recorder(LogWriter):
-    """Keeps everything it is told."""
+    """Log writer that records all calls."""
 
     def __init__(self, loglevel: int = LogLevel.PERIODIC) -> None:
         super().__init__(loglevel)

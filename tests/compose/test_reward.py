@@ -1,4 +1,4 @@
-"""What rewards pay, log and refuse, alone and combined."""
+"""Rewards, alone and combined: values, logs and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether values belong to their spaces, and what is said of those that do not."""
+"""Validation of values against their spaces, with error messages."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ LENGTH = 4
 
 @dataclass(frozen=True)
 class Place:
-    """Where a walk is."""
+    """State of a walk."""
 
     position: float
     steps: int
@@ -114,7 +114,7 @@ class Rightness(Reward[Place]):
 
 
 class Count(AuxiliaryInfoCollector[Place, dict[str, Any]]):
-    """How many rewards there are by now."""
+    """Number of rewards so far."""
 
     def collect(self, simulator_state: Place) -> dict[str, Any]:
         assert self.env is not None

@@ -25,7 +25,7 @@ ACTION = np.full(2, 0.25, dtype=np.float32)
 
 
 class Side(enum.Enum):
-    """Which way a position points."""
+    """Direction of a position."""
 
     BUY = 1
     SELL = 2
@@ -43,7 +43,7 @@ class Config:
 
 @dataclasses.dataclass(slots=True)
 class Account:
-    """What is held."""
+    """Held assets."""
 
     cash: float = 100.0
     lots: list[int] = dataclasses.field(default_factory=list)
@@ -104,7 +104,7 @@ class Rich(RandomWalk):
         self.path = Path("second")
         return result
 
-    def told(self) -> list[Any]:
+    def reported(self) -> list[Any]:
         account = (self.account.cash, list(self.account.lots), self.account.side)
         held = [self.config, self.memory.seen, self.quote, self.recent, self.visited]
         return [account, *held, self.counts, self.when, self.price, self.path,
@@ -127,9 +127,9 @@ def test_objects_of_every_kind_come_back_from_plain_values() -> None:
 
     fresh.load_state_dict(state)
 
-    assert fresh.told() == env.told()
+    assert fresh.reported() == env.reported()
     assert fresh.step(ACTION) == env.step(ACTION)
-    assert fresh.told() == env.told()
+    assert fresh.reported() == env.reported()
     assert fresh.recent.maxlen == 3
     assert fresh.counts["never"] == 0
     assert fresh.shared is fresh.account.lots

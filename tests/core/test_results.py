@@ -105,12 +105,12 @@ def test_results_can_be_taken_apart_by_pattern_matching() -> None:
 
 def test_a_step_and_a_reset_unpack_like_gymnasium_s_tuples() -> None:
     observation, reward, terminated, truncated, info = StepResult(1, 2.0, False, True, {"a": 3})
-    first, told = ResetResult(4, {"b": 5})
+    first, reported = ResetResult(4, {"b": 5})
 
     assert (observation, reward, terminated, truncated, info) == (1, 2.0, False, True, {"a": 3})
-    assert (first, told) == (4, {"b": 5})
+    assert (first, reported) == (4, {"b": 5})
     with pytest.raises(ValueError, match="too many values"):
-        first, told = StepResult(1, 2.0, False, True, {})
+        first, reported = StepResult(1, 2.0, False, True, {})
 
 
 def test_results_name_their_type_parameter() -> None:

@@ -1,4 +1,4 @@
-"""Panels that are hard on features: halts, listings, delistings, missing volumes."""
+"""Panels with halts, listings, delistings and missing volumes."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def panels(draw: st.DrawFn, min_rows: int = 1, max_rows: int = 60) -> MarketData
 
 
 def same_numbers(left: NDArray[Any], right: NDArray[Any]) -> bool:
-    """Whether all numbers are the same to the last bit; any NaN is as good as another."""
+    """Return True if all numbers are equal bit for bit; all NaN are equal."""
     left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
     clean = [np.where(np.isnan(values), np.nan, values) for values in (left, right)]
     return clean[0].shape == clean[1].shape and clean[0].tobytes() == clean[1].tobytes()

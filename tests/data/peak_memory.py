@@ -1,4 +1,4 @@
-"""How much memory a program takes that works on a file of windows."""
+"""Peak memory of a program that reads a file of windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The features once more: slowly, from the full history at every bar, in plain Python."""
+"""Reference features in plain Python, recomputed from the full history at every bar."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class View:
-    """What is seen after a bar; NaN is not known."""
+    """Market view after a bar; NaN if unknown."""
 
     bid: float = NONE
     ask: float = NONE

@@ -1,4 +1,4 @@
-"""Series of bars that are hard on indicators, and what is seen after each of them."""
+"""Random series of bars for indicators, with a market view after each bar."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def bar_series(draw: st.DrawFn, min_size: int = 1, max_size: int = 90) -> list[B
 
 @st.composite
 def view_series(draw: st.DrawFn, bars: list[Bar]) -> list[View]:
-    """What is seen after each bar: a few views that take turns."""
+    """Market views after each bar: a few, cycled through."""
     turns = draw(st.lists(views, min_size=1, max_size=5))
     return [at_price(turns[now % len(turns)], bar.close) for now, bar in enumerate(bars)]
 

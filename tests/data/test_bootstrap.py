@@ -18,7 +18,7 @@ HALTS = Disruptions(halt_rate=0.05, halt_rows=3)
 
 
 def growth(data: MarketData, start: Any = np.nan) -> Any:
-    """What each row did to the last quoted close before it; 1 where it is halted."""
+    """Growth of each row over the last quoted close; 1 where halted."""
     close = data.field("close")
     mark = np.broadcast_to(start, close.shape[1])
     rows = []

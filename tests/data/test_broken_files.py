@@ -17,7 +17,7 @@ from tests.data.panels import bars
 
 
 class Trap:
-    """What runs when it is unpickled."""
+    """Object that executes code when unpickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return pytest.fail, ("a file was unpickled",)

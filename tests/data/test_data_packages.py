@@ -1,4 +1,4 @@
-"""Which packages reading needs, and when they are loaded."""
+"""Optional packages of readers, and lazy import of them."""
 
 from __future__ import annotations
 

@@ -107,12 +107,12 @@ def test_readers_report_what_they_infer_and_infer_nothing_unasked() -> None:
     frame = frame[(frame["symbol"] != "BBB") | (frame["time"] < "2020-01-11")]
 
     silent = MarketData.from_frame(frame, timezone="UTC")
-    told = MarketData.from_frame(frame, timezone="UTC", policies=Policies(delist_after=20))
+    reported = MarketData.from_frame(frame, timezone="UTC", policies=Policies(delist_after=20))
 
     assert silent.listed.all()
     assert not len(silent.repairs)
-    assert int(told.listed[:, 1].sum()) == 29
-    (report,) = told.repairs
+    assert int(reported.listed[:, 1].sum()) == 29
+    (report,) = reported.repairs
     assert (report.kind, report.asset) == ("delisting", "BBB")
     assert "2020-01-10" in report.found
     assert "delist_after=20" in report.found
@@ -161,7 +161,7 @@ def test_the_rule_goes_along_with_the_panel(tmp_path: Path) -> None:
 
 @st.composite
 def quotes(draw: st.DrawFn) -> tuple[NDArray[np.bool_], NDArray[Any]]:
-    """Where assets are seen, and stamps that are minutes, hours or days apart."""
+    """Masks of quoted assets, with timestamps minutes, hours or days apart."""
     rows = draw(st.integers(2, 40))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     share = draw(st.sampled_from([0.03, 0.3, 0.9]))

@@ -1,4 +1,4 @@
-"""What rows know of events: nothing before it was published, and revisions in their turn."""
+"""Point-in-time events: no value before its publication, revisions in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users of the features meet: names, options, states and errors."""
+"""Public interface of the features: names, options, states and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for the features of any series."""
+"""Laws of the features of any series."""
 
 from __future__ import annotations
 

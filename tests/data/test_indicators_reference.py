@@ -17,7 +17,7 @@ WITHOUT_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)
 
 
 def tolerance(name: str, wanted: dict[str, float], scale: float, price_level: bool) -> float:
-    """How far a float may be from the exact value, where a formula loses digits by itself."""
+    """Error bound of a float, where a formula cancels digits."""
     if price_level:
         return 1e-9 * abs(wanted[name]) + 1e-13 * scale
     if name.startswith("f_rsi"):
@@ -31,7 +31,7 @@ def tolerance(name: str, wanted: dict[str, float], scale: float, price_level: bo
 
 
 def is_noise(name: str, wanted: dict[str, float], largest_return: float) -> bool:
-    """Whether a ratio is one of rounding errors: returns that are equal but for them."""
+    """Return True if a ratio is dominated by rounding errors."""
     return name == "f_vol_ratio" and wanted["f_realized_vol_32"] < 1e-12 * largest_return
 
 
@@ -52,17 +52,17 @@ def test_every_feature_equals_the_reference_at_every_bar(
         moves = abs(np.diff(np.log([bar.close for bar in bars[: now + 1]])))
         for feature in FEATURES:
             value, found = wanted[feature.name], raw[now, feature.index]
-            told = f"{feature.name} after bar {now} is {found}, not {value}"
+            reported = f"{feature.name} after bar {now} is {found}, not {value}"
             if is_noise(feature.name, wanted, moves.max(initial=0.0)):
                 continue
             if math.isnan(value):
-                assert math.isnan(found), told
-                assert shown[now, feature.index] == feature.neutral, told
+                assert math.isnan(found), reported
+                assert shown[now, feature.index] == feature.neutral, reported
                 continue
             clipped = min(max(value, feature.low), feature.high)
             allowed = tolerance(feature.name, wanted, scale, feature.price_level)
-            assert abs(found - clipped) <= allowed, told
-            assert shown[now, feature.index] == found, told
+            assert abs(found - clipped) <= allowed, reported
+            assert shown[now, feature.index] == found, reported
 
 
 @given(bars=bar_series(min_size=20))

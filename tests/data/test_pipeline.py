@@ -1,4 +1,4 @@
-"""What a pipeline shows, learns, saves and refuses."""
+"""Pipelines: outputs, fitted statistics, files and refusals."""
 
 from __future__ import annotations
 

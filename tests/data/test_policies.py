@@ -1,4 +1,4 @@
-"""What policies do, and that nothing is done without one."""
+"""Data policies: effects, and no change without one."""
 
 from __future__ import annotations
 

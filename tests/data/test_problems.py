@@ -1,4 +1,4 @@
-"""Whatever is wrong with data is reported, with asset, field and time."""
+"""Problems of data are reported with asset, field and time."""
 
 from __future__ import annotations
 

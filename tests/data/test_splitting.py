@@ -1,4 +1,4 @@
-"""How rows are spread over files, groups and batches does not matter."""
+"""Results do not depend on the split of rows over files, groups and batches."""
 
 from __future__ import annotations
 

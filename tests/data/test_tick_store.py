@@ -242,9 +242,9 @@ def test_no_order_of_rewriting_and_reading_serves_an_old_value(steps: list[str])
 
 
 def test_building_and_preloading_tell_how_far_they_are(tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
-    store = TickStore.build(panel(), tmp_path / "s", progress=lambda *how: told.append(how))
-    assert told == [(0, 2), (1, 2), (2, 2)]
+    reported: list[tuple[int, int]] = []
+    store = TickStore.build(panel(), tmp_path / "s", progress=lambda *how: reported.append(how))
+    assert reported == [(0, 2), (1, 2), (2, 2)]
     let_settle()
     assert store.preload(["A", "B"], [DATE, DATE + 50]) == 2
     assert len(store.cache) == 2

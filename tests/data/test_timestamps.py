@@ -121,8 +121,8 @@ def test_times_that_no_clock_showed_or_that_it_showed_twice_are_problems() -> No
         table(times), timezone=NEW_YORK, policies=Policies(gaps="allow", keys="drop_row")
     )
 
-    told = [problem.found for problem in found if problem.kind == "local_time"]
-    assert told == [
+    reported = [problem.found for problem in found if problem.kind == "local_time"]
+    assert reported == [
         "skipped local time 2020-03-08 02:30:00 in America/New_York",
         "ambiguous local time 2020-11-01 01:30:00 in America/New_York",
     ]

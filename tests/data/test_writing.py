@@ -1,4 +1,4 @@
-"""What is written is read again: the same panel, byte for byte."""
+"""Round trip of files: the same panel, byte for byte."""
 
 from __future__ import annotations
 

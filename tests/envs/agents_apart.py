@@ -1,4 +1,4 @@
-"""Agents that share a market without meeting in it, beside a `Portfolio` of each."""
+"""Agents in one market without interaction, compared with a `Portfolio` of each."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def weights(rng: np.random.Generator, *shape: int, assets: int = ASSETS) -> NDAr
 
 
 def is_as_alone(result: Any, singles: Mapping[str, Any]) -> bool:
-    """Whether each agent was given what it is given alone, bit for bit."""
+    """Return True if each agent's results equal those alone, bit for bit."""
     return all(_parts_of(result, name) == _parts(own) for name, own in singles.items())
 
 
@@ -103,7 +103,7 @@ def play_on(env: MultiPortfolio, steps: int, seed: int = 0) -> list[Any]:
 
 
 def alike(one: Any, other: Any) -> bool:
-    """Whether two results are the same in every bit."""
+    """Return True if two results are equal bit for bit."""
     return all(
         same(_plain(getattr(one, name)), _plain(getattr(other, name)))
         for name in one.__dataclass_fields__

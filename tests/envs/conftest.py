@@ -1,4 +1,4 @@
-"""What the tests of built-in tasks share."""
+"""Fixtures of the tests of built-in tasks."""
 
 from __future__ import annotations
 

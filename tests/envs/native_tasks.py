@@ -1,4 +1,4 @@
-"""The tasks written in Rust, as the tests of what they all promise meet them."""
+"""Tasks in Rust, for tests of their common contract."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole worlds of portfolios, drawn."""
+"""Random markets, accounts and settings of portfolios."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TERMS = (
 
 
 def examples(count: int) -> settings:
-    """So many examples, and no shrinking: a world hangs on a seed that cannot be made simpler."""
+    """Number of examples without shrinking: a random market depends on its seed."""
     phases = (Phase.explicit, Phase.generate)
     return settings(max_examples=count, deadline=None, phases=phases)
 
@@ -51,7 +51,7 @@ def agent_fields(draw: st.DrawFn, data: MarketData) -> dict[str, Any]:
 
 @st.composite
 def worlds(draw: st.DrawFn, /, max_agents: int = 1, **fixed: Any) -> World:
-    """Anything that can be set, unless it is fixed."""
+    """Random settings, except for fixed ones."""
     data = draw(markets())
     rows, assets = data.listed.shape
     has_volume = "volume" in data.fields

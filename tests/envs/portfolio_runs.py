@@ -55,7 +55,7 @@ def record(vec: VecEnv, steps: int = 30, seed: Any = 3) -> list[Any]:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two records are the same in every bit of every number."""
+    """Return True if two records are equal bit for bit."""
     if isinstance(one, np.ndarray):
         return (one.dtype, one.shape, one.tobytes()) == (other.dtype, other.shape, other.tobytes())
     if isinstance(one, dict):

@@ -25,17 +25,17 @@ Bools = NDArray[np.bool_]
 FEATURES = ("log_return",)
 INFO = portfolio_names()[1]
 LEAD = ("agent", "reward", "seconds", "refused", "waived")
-"""What a logged step has in front of its info."""
+"""Columns of a logged step in front of its info."""
 KINDS = COST_KINDS
 FREE = Costs(
     proportional=0.0, half_spread=0.0, impact=0.0, borrow=0.0, financing=0.0, delisting=0.0
 )
-"""Nothing costs anything."""
+"""Costs of zero."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """A market, those who trade in it, and what they want."""
+    """Market, its agents, and their actions."""
 
     data: MarketData
     config: PortfolioConfig
@@ -65,7 +65,7 @@ class World:
 
 @dataclass(frozen=True)
 class Episode:
-    """What happened: rows of steps by agents, and all fills."""
+    """Episode record: rows of steps by agents, and all fills."""
 
     agents: int
     table: Floats
@@ -80,7 +80,7 @@ class Episode:
         return column
 
     def weights(self, agent: int = 0) -> Floats:
-        """What assets and cash are of equity after each step."""
+        """Weights of assets and cash after each step."""
         rows: Floats = self.table[agent :: self.agents, len(LEAD) + len(INFO) :]
         return rows
 
@@ -173,7 +173,7 @@ def env_of(data: MarketData, **given: Any) -> Portfolio:
 
 
 def mandates(data: MarketData, account: Any) -> st.SearchStrategy[Constraints]:
-    """What weights may be; nothing that could never be met."""
+    """Random feasible constraints on weights."""
     limits = st.sampled_from([None, None, 0.6, 1.0])
     # Zero weights are within all bounds, so that they can be met.
     beta: dict[str, Any] = {

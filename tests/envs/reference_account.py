@@ -1,4 +1,4 @@
-"""One portfolio's account in plain Python: what it holds, pays, orders and is rewarded for."""
+"""Reference account in plain Python: positions, costs, orders and rewards."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ReferenceAccount:
         self.begin_step()
 
     def begin_step(self) -> None:
-        """Nothing was paid, traded or earned in this step yet."""
+        """Reset costs, turnover and rewards of the step."""
         self.paid = dict.fromkeys(KINDS, 0.0)
         self.turnover = self.reward = self.profit = 0.0
         self.refused = self.waived = self.delisted = 0.0
@@ -49,7 +49,7 @@ class ReferenceAccount:
         self.rewarded_cost = self.rewarded_turnover = 0.0
 
     def owe(self, kind: str, amount: float) -> None:
-        """Pay what nobody chose to: without a loan, no more than there is."""
+        """Charge involuntary costs; a cash account pays at most its cash."""
         there = amount if self.is_margin else min(amount, max(self.cash, 0.0))
         self.waived += amount - there
         self.pay(kind, there)
@@ -61,7 +61,7 @@ class ReferenceAccount:
     def decide(
         self, action: Floats, due: int, movable: NDArray[np.bool_], removed: set[int], tilt: float
     ) -> None:
-        """Order the allowed weights nearest to those that are wanted."""
+        """Project target weights and submit them as orders."""
         wanted = action
         if tilt:
             assets = self.weights[:-1] + tilt * (action - 1.0)
@@ -98,7 +98,7 @@ class ReferenceAccount:
                 order[asset] = np.nan
 
     def reducing(self, asset: int, change: float) -> float:
-        """What of a change makes the position smaller, to nothing at most."""
+        """Closing part of a change: towards zero, and not beyond."""
         held = self.units[asset]
         if held == 0.0 or np.sign(change) == np.sign(held):
             return 0.0
@@ -115,7 +115,7 @@ class ReferenceAccount:
                 order[asset] = np.nan
 
     def void(self, asset: int) -> None:
-        """Let orders in an asset that are on their way be of nothing."""
+        """Cancel pending orders in an asset."""
         for order in self.orders.values():
             order[asset] = np.nan if np.isnan(order[asset]) else 0.0
 
@@ -186,8 +186,8 @@ class ReferenceAccount:
         self.profit += after - before
         self.rewarded_cost, self.rewarded_turnover, self.peak = cost, turnover, peak
 
-    def told(self, row: int) -> dict[str, float]:
-        """What `info` says."""
+    def reported(self, row: int) -> dict[str, float]:
+        """Info of the step."""
         return {
             "time_index": row, "equity": self.equity, "cash": self.cash, "pnl": self.profit,
             "cost": sum(self.paid.values()), "turnover": self.turnover, "gross": self.gross,

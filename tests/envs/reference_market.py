@@ -1,4 +1,4 @@
-"""What follows from a panel row by row, in plain NumPy: marks, prices of fills, costs of size."""
+"""Derived panel columns in plain NumPy: marks, fill prices and impact."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ReferenceMarket:
         return marks
 
     def _fill_prices(self, data: MarketData, fill: str) -> Floats:
-        """What can be traded is worth what it trades at, the rest what it was worth before."""
+        """Fill prices of tradable assets, last marks of the others."""
         before = np.vstack([self.marks[:1], self.marks[:-1]])
         column = data.field({"next_open": "open", "next_close": "close"}[fill])
         return np.where(data.tradable, column, before)
@@ -62,7 +62,7 @@ class ReferenceMarket:
         return volatility, volume
 
     def impact(self, row: int, asset: int, size: float, strength: float) -> float:
-        """What the size of all orders costs, as a share; by what was known the row before."""
+        """Market impact of all orders as a share, from data of the previous row."""
         if strength == 0.0 or size == 0.0:
             return 0.0
         volume = self.mean_volume[row - 1, asset]

@@ -1,4 +1,4 @@
-"""Portfolios by the book: what accounts are worth after each step, in plain Python and NumPy.
+"""Reference portfolios in plain Python and NumPy: equity after each step.
 
 Written from what the docs say of a step, one asset and one agent after the other, to hold against
 the native rules.
@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 @dataclass
 class Told:
-    """What a step told of all agents, and what had been traded by then."""
+    """Infos of all agents after a step, and fills so far."""
 
     rewards: list[float]
     infos: list[dict[str, float]]
@@ -103,7 +103,7 @@ class Reference:
             account.mark(self.market, row)
 
     def _trade(self) -> None:
-        """Let everybody who trades have what there is of it."""
+        """Fill the requests of all agents as far as volume and cash allow."""
         traders = [
             _Order(self, number, account)
             for number, account in enumerate(self.accounts)
@@ -117,7 +117,7 @@ class Reference:
             trader.fill(rates)
 
     def _cut_to_volume(self, traders: list[_Order]) -> Floats:
-        """Share each asset's volume, and say what a unit of value costs in it."""
+        """Share the volume of each asset, and compute its cost rate."""
         config, rates = self.world.config, np.zeros(self.market.assets)
         share = config.execution.participation
         for asset in range(self.market.assets):
@@ -156,7 +156,7 @@ class Reference:
                     rewards[number] = float(np.mean(list(own.values())))
                 elif others:
                     rewards[number] = own[number] - float(np.mean(others))
-        infos = [account.told(self.row) for account in self.accounts]
+        infos = [account.reported(self.row) for account in self.accounts]
         self.steps.append(Told(rewards, infos, [account.weights for account in self.accounts]))
 
 
@@ -177,7 +177,7 @@ def rates_of(costs: Costs, data: MarketData) -> dict[str, Floats]:
 
 
 class _Order:
-    """What one account wants to trade in one row, and what becomes of it."""
+    """Requested trades of an account in a row, and their fills."""
 
     def __init__(self, episode: Reference, number: int, account: ReferenceAccount) -> None:
         self.episode, self.number, self.account = episode, number, account

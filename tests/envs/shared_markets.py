@@ -14,7 +14,7 @@ from sekai.market import Costs, Execution
 
 FEATURES = ("log_return", "volatility(5)")
 FREE = Costs(proportional=0.0, half_spread=0.0, impact=0.0, borrow=0.0, financing=0.0)
-"""Nothing costs anything."""
+"""Costs of zero."""
 
 ASSETS = 3
 
@@ -71,8 +71,8 @@ def play(env: MultiPortfolio, weights: Plan, seed: int = 0) -> list[MAStepResult
     return results
 
 
-def told(results: list[MAStepResult], name: str, key: str) -> list[float]:
-    """What was told of one agent, step by step."""
+def reported(results: list[MAStepResult], name: str, key: str) -> list[float]:
+    """Infos of one agent, step by step."""
     return [result.info[name][key] for result in results if name in result.info]
 
 

@@ -61,7 +61,7 @@ def wanted(rng: np.random.Generator, assets: int, places: int = 0) -> NDArray[np
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two results, or what they hold, are the same to the last bit."""
+    """Return True if two results are equal bit for bit."""
     if isinstance(left, dict):
         return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
     if hasattr(left, "observation"):

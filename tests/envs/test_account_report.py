@@ -1,4 +1,4 @@
-"""Accounts that somebody else keeps: after a reported row, what they say is what is."""
+"""Broker account reports: a reported row replaces the simulated account."""
 
 from __future__ import annotations
 

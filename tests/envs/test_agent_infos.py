@@ -21,24 +21,24 @@ def infos() -> AgentInfos:
 
 
 READS: dict[str, Callable[[Any], Any]] = {
-    "item": lambda told: told["b"],
-    "get": lambda told: told.get("a"),
-    "contains": lambda told: ("a" in told, "z" in told),
+    "item": lambda reported: reported["b"],
+    "get": lambda reported: reported.get("a"),
+    "contains": lambda reported: ("a" in reported, "z" in reported),
     "length": len,
     "truth": bool,
     "list": list,
-    "keys": lambda told: list(told.keys()),
-    "values": lambda told: list(told.values()),
-    "items": lambda told: list(told.items()),
+    "keys": lambda reported: list(reported.keys()),
+    "values": lambda reported: list(reported.values()),
+    "items": lambda reported: list(reported.items()),
     "dict": dict,
-    "unpacked": lambda told: {**told},
+    "unpacked": lambda reported: {**reported},
     "shallow": copy.copy,
     "deep": copy.deepcopy,
     "text": repr,
-    "equal": lambda told: (told == FULL, told != FULL, told == infos()),
-    "pop": lambda told: (told.pop("a"), dict(told)),
-    "setdefault": lambda told: told.setdefault("a", {}),
-    "pickled": lambda told: pickle.loads(pickle.dumps(told)),
+    "equal": lambda reported: (reported == FULL, reported != FULL, reported == infos()),
+    "pop": lambda reported: (reported.pop("a"), dict(reported)),
+    "setdefault": lambda reported: reported.setdefault("a", {}),
+    "pickled": lambda reported: pickle.loads(pickle.dumps(reported)),
 }
 
 
@@ -54,12 +54,12 @@ def test_copies_are_plain_dicts() -> None:
 
 
 def test_what_is_written_stays() -> None:
-    told = infos()
-    told["a"]["note"] = 1
-    told["c"] = {}
-    told.update(d={})
-    del told["b"]
+    reported = infos()
+    reported["a"]["note"] = 1
+    reported["c"] = {}
+    reported.update(d={})
+    del reported["b"]
 
-    assert told == {"a": {"x": 1.0, "y": 2.0, "note": 1}, "c": {}, "d": {}}
-    told.clear()
-    assert told == {}
+    assert reported == {"a": {"x": 1.0, "y": 2.0, "note": 1}, "c": {}, "d": {}}
+    reported.clear()
+    assert reported == {}

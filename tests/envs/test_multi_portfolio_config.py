@@ -1,4 +1,4 @@
-"""Who trades: configs of several agents, and what is refused of them."""
+"""Configs of several agents, and refusals."""
 
 from __future__ import annotations
 

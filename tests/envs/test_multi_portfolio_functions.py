@@ -117,14 +117,14 @@ def test_the_mode_of_rewards_goes_on_top_of_functions(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["own", "cooperative"])
 def test_functions_of_returns_share_as_the_terms_of_the_core_do(mode: str) -> None:
-    told, own = (
+    reported, own = (
         together(agents=3, reward=reward, reward_mode=mode, starts=15)
         for reward in ("return", growth)
     )
-    told.reset(seed=0)
+    reported.reset(seed=0)
     own.reset(seed=0)
 
-    for one, other in zip(play_on(told, 15), play_on(own, 15), strict=True):
+    for one, other in zip(play_on(reported, 15), play_on(own, 15), strict=True):
         for name in one.rewards:
             assert other.rewards[name] == pytest.approx(one.rewards[name], rel=1e-9, abs=1e-12)
 

@@ -1,4 +1,4 @@
-"""What is recorded of each of several agents."""
+"""Episode logs of several agents."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def test_steps_are_what_the_env_told_until_an_agent_leaves() -> None:
         for key in ("equity", "cash", "pnl", "cost", "turnover", "drawdown"):
             assert getattr(log.steps, key).tolist() == [result.info[name][key] for result in own]
         for kind in COST_KINDS:
-            told = [result.info[name][kind] for result in own]
-            assert log.steps.cost_of(kind).tolist() == told
+            reported = [result.info[name][kind] for result in own]
+            assert log.steps.cost_of(kind).tolist() == reported
         shown = np.array([result.observations[name]["weights"] for result in own])
         assert np.array_equal(log.steps.weights.astype(np.float32), shown)
 

@@ -21,8 +21,8 @@ from tests.envs.shared_markets import (
     market,
     plan,
     play,
+    reported,
     several,
-    told,
     trades,
 )
 
@@ -211,8 +211,8 @@ def test_impact_reaches_others_through_what_they_pay_and_nothing_else() -> None:
         own, other = first["agent"] == place, second["agent"] == place
         assert np.array_equal(first["units"][own], second["units"][other])
         assert np.array_equal(first["price"][own], second["price"][other])
-        paid = told(after, name, "impact")[0] - told(before, name, "impact")[0]
-        cash = told(after, name, "cash")[0] - told(before, name, "cash")[0]
+        paid = reported(after, name, "impact")[0] - reported(before, name, "impact")[0]
+        cash = reported(after, name, "cash")[0] - reported(before, name, "cash")[0]
         assert paid != 0.0
         assert cash == pytest.approx(-paid, abs=1e-6)
 

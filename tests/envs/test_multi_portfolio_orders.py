@@ -1,4 +1,4 @@
-"""What several agents would order, in units."""
+"""Order sizing of several agents, in units."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rewards of several agents have to do with each other."""
+"""Relation of the rewards of several agents."""
 
 from __future__ import annotations
 

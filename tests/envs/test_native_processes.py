@@ -57,7 +57,7 @@ class Desk(Env[Any, Any]):
 
 @pytest.fixture
 def quick_switches() -> Iterator[None]:
-    """Lets Python give each thread a short turn."""
+    """Shorten the switch interval of threads."""
     usual = sys.getswitchinterval()
     sys.setswitchinterval(1e-4)
     yield

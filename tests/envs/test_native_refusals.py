@@ -1,4 +1,4 @@
-"""What a native batch refuses, before anything has moved: every task in Rust."""
+"""Refusals of native batches leave the state unchanged: every task in Rust."""
 
 from __future__ import annotations
 

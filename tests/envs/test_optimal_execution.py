@@ -18,7 +18,7 @@ from sekai.utils.causality import check_causal
 from sekai.vector import NativeVecEnv
 
 VALUE = 50e6
-"""What the default order is worth at its initial price."""
+"""Value of the default order at its initial price."""
 
 shares = st.floats(0.0, 1.0)
 sides = st.sampled_from(["sell", "buy"])

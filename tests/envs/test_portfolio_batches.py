@@ -40,7 +40,7 @@ def test_a_batch_equals_its_single_envs(autoreset: str) -> None:
 
 
 def same_record(one: Any, other: Any, steps: int = 30, seed: Any = 3) -> bool:
-    """Whether two vector envs show the same, steps, resets and infos."""
+    """Return True if two vector envs give equal steps, resets and infos."""
     first, second = one.reset(seed=seed), other.reset(seed=seed)
     found = [flat(first) == flat(second)]
     for actions in plan(one, steps):

@@ -1,4 +1,4 @@
-"""What portfolios are compared with, against a loop and in parts."""
+"""Benchmark returns of portfolios, against a loop and in parts."""
 
 from __future__ import annotations
 

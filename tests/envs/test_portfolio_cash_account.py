@@ -1,4 +1,4 @@
-"""Cash accounts owe nothing: costs that nobody could pay are not incurred."""
+"""Cash accounts have no debt: costs beyond their cash are waived."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One step of each cost, reckoned by hand."""
+"""One step of each cost, computed by hand."""
 
 from __future__ import annotations
 

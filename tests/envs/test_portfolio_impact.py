@@ -117,7 +117,7 @@ def test_costs_of_any_path_are_the_quadratic_form_of_what_was_traded(
 @given(world=worlds(max_agents=3, decisions="every_row"), costs=displacing)
 @examples(60)
 def test_no_trading_earns_money_by_impact(world: World, costs: Costs) -> None:
-    """Whatever prices do, and for all agents of a market together."""
+    """Round trips lose money for any prices, and for all agents of a market together."""
     impact = 0.0
     world = replace(world, config=replace(world.config, costs=replace(costs, impact=impact)))
     episode = play(world)

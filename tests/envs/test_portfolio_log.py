@@ -1,4 +1,4 @@
-"""What is recorded of portfolios: trades and accounts, in memory and in files."""
+"""Episode logs of portfolios: trades and accounts, in memory and in files."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def test_several_agents_can_be_told_apart() -> None:
 
 
 def same_logs(left: Any, right: Any) -> bool:
-    """Whether two logs, or parts of them, hold the same."""
+    """Return True if two logs, or parts of them, are equal."""
     if is_dataclass(left):
         names = [each.name for each in fields(left)]
         return all(same_logs(getattr(left, name), getattr(right, name)) for name in names)

@@ -29,7 +29,7 @@ by_row = worlds(decisions="every_row")
 
 
 def gains(world: World, episode: Episode) -> Floats:
-    """What prices did to what was held in each row, by the fills and the panel alone."""
+    """PnL of positions in each row, from fills and the panel alone."""
     marks = ReferenceMarket(world.data, world.config).marks
     _, after = holdings(world, episode)
     gained = np.zeros(len(marks))

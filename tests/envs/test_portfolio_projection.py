@@ -1,4 +1,4 @@
-"""What an env orders is what `project_weights` allows."""
+"""Orders of an env equal the weights of `project_weights`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Portfolios are worth what the book says: native episodes equal the reference to rounding."""
+"""Native episodes of portfolios equal the reference to rounding."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def assert_same_episode(world: World) -> None:
 
 
 def has_dust(wanted: Reference, found: Episode) -> bool:
-    """Whether an order is no larger than rounding: its last bit says if it costs a commission."""
+    """Return True if an order is within rounding, where its commission is undetermined."""
     book = [
         abs(units) * wanted.market.prices[row, asset] for _, row, asset, units, _ in wanted.fills
     ]

@@ -1,4 +1,4 @@
-"""What is said to somebody who asks a portfolio for what it cannot do."""
+"""Error messages of unsupported portfolio calls."""
 
 from __future__ import annotations
 

@@ -90,16 +90,19 @@ def test_the_checker_finds_nothing_to_report(reward: Any) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_returns_in_python_are_those_of_the_core_to_the_end_of_every_episode(mode: Any) -> None:
-    told, own = vector(5, autoreset=mode, reward="return"), vector(5, autoreset=mode, reward=growth)
-    told.reset(seed=3)
+    reported, own = (
+        vector(5, autoreset=mode, reward="return"),
+        vector(5, autoreset=mode, reward=growth),
+    )
+    reported.reset(seed=3)
     own.reset(seed=3)
     endings = 0
     for actions in plans(5, 40):
-        wanted, found = told.step(actions), own.step(actions)
+        wanted, found = reported.step(actions), own.step(actions)
         np.testing.assert_allclose(found.rewards, wanted.rewards, rtol=1e-9, atol=1e-12)
         endings += wanted.dones.sum()
         if mode == "disabled" and wanted.dones.any():
-            told.reset(ids=wanted.dones)
+            reported.reset(ids=wanted.dones)
             own.reset(ids=wanted.dones)
 
     assert endings > 20

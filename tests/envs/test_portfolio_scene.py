@@ -1,4 +1,4 @@
-"""What portfolios tell of themselves for pictures, and that telling it moves nothing."""
+"""Scenes of portfolios for rendering, which leave the state unchanged."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_a_bar_that_is_refused_changes_nothing(world: dict[str, Any], seed: int)
 
 
 def bad_bar(bar: Bar, past: np.datetime64, rng: np.random.Generator) -> Bar:
-    """The bar with one thing that cannot be."""
+    """Bar with one invalid value."""
     values = np.array(bar.values)
     volume = np.full(values.shape, -1.0)
     volume[:, :4] = 10.0

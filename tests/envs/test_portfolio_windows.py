@@ -1,4 +1,4 @@
-"""What an index is an index of, and windows from a file as the features of portfolios."""
+"""Row indices of observations, and windows from a file as portfolio features."""
 
 from __future__ import annotations
 

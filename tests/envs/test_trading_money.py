@@ -1,4 +1,4 @@
-"""What trading does to an account: nothing is lost, nothing is made, no limit is passed."""
+"""Conservation of money in trading, and position limits."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_choice_trades_its_size_unless_a_limit_or_an_empty_book_stops_it(seed:
 
 
 def spent(path: Path) -> Any:
-    """What the trades of each step cost beside the mid price that was shown before."""
+    """Transaction cost of each step against the observed mid price."""
     return -(np.diff(path.infos["cash"]) + np.diff(path.lots[:, 0]) * path.mids[:-1, 0])
 
 

@@ -1,4 +1,4 @@
-"""What a trading agent is shown: names, options, its own account, and ranges in any weather."""
+"""Observations of trading: names, options, own account, and ranges in every regime."""
 
 from __future__ import annotations
 

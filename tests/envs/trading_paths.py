@@ -18,7 +18,7 @@ LIMIT = 900
 
 @dataclass(frozen=True)
 class Path:
-    """What an episode showed. Row 0 is the reset; `rewards[t]` led from row t to row t + 1."""
+    """Recorded episode. Row 0 is the reset; `rewards[t]` led from row t to row t + 1."""
 
     observations: Floats
     rewards: Floats

@@ -167,7 +167,7 @@ def bearing(policies: dict[str, PolicyOutcome], metric: str) -> Sensitivity:
 
 
 def flagged_evaluation() -> Evaluation:
-    """One that nobody should believe, from somebody who means harm."""
+    """Evaluation with implausible results and hostile names."""
     sample = sample_evaluation(HOSTILE)
     agent = {HOSTILE: replace(sample.agent, name=HOSTILE)}
     return replace(

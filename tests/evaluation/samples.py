@@ -1,4 +1,4 @@
-"""Evaluations to show and to keep, without anybody having played."""
+"""Synthetic evaluations for reports and files."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def sample(seed: int = 0) -> dict[str, Any]:
 
 
 def portfolio(features: Features) -> Callable[[Data], Portfolio]:
-    """What makes an env that shows these features of all assets."""
+    """Factory of an env that observes these features of all assets."""
 
     def make(data: Data) -> Portfolio:
         market: MarketData = data["market"]
@@ -177,10 +177,10 @@ class TellsFills(Portfolio):
     def step(self, action: Any) -> StepResult[Any]:
         result = super().step(action)
         prices = np.concatenate([log["price"] for log in self.batch.take_log()])
-        told = {"fill_price": float(prices.mean())} if prices.size else {}
+        reported = {"fill_price": float(prices.mean())} if prices.size else {}
         return StepResult(
             result.observation, result.reward, result.terminated, result.truncated,
-            {**result.info, **told},
+            {**result.info, **reported},
         )  # fmt: skip
 
 

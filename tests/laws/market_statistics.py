@@ -1,4 +1,4 @@
-"""What tells a market from noise: tails, clustering, order flow."""
+"""Stylised facts of markets: tails, volatility clustering, order flow."""
 
 from __future__ import annotations
 

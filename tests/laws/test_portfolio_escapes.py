@@ -23,7 +23,7 @@ from tests.envs.reference_market import ReferenceMarket
 
 
 def bounce(costs: Costs | None = None, rows: int = 400) -> float:
-    """What a trader earns who buys at the bid and sells at the ask of a mid that never moves."""
+    """Profit of buying at the bid and selling at the ask of a constant mid price."""
     side = np.where(np.arange(rows) % 2, 1.0, -1.0)
     half = Costs().half_spread
     close = 100 * (1 + half * side)
@@ -48,7 +48,7 @@ def test_a_bid_ask_bounce_earns_nothing_at_the_default_costs() -> None:
 
 
 def crash(halted: slice, unfilled: str, sells: bool, fill: str) -> tuple[Floats, list[int]]:
-    """Equity of somebody who holds, and sells if asked to, while an asset is halted in a crash."""
+    """Equity of a holder, who may sell, while an asset is halted in a crash."""
     close = np.array([100.0] * 4 + [90.0, 70.0, 50.0, 40.0, 35.0, 35.0, 35.0])
     shown = close.copy()
     shown[halted] = np.nan

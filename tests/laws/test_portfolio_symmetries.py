@@ -1,4 +1,4 @@
-"""What must not matter does not: units of money, the order of assets, bystanders, the date."""
+"""Symmetries of portfolios: units of money, order of assets, unused assets, dates."""
 
 from __future__ import annotations
 

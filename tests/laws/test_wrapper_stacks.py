@@ -93,7 +93,7 @@ def without_times(value: Any) -> Any:
 
 
 def is_over(result: StepResult[Any]) -> bool:
-    """Whether a reset is needed: no layer has begun the next episode."""
+    """Return True if a reset is needed: no wrapper has started the next episode."""
     return result.done and "final_observation" not in result.info
 
 

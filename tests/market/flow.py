@@ -69,7 +69,7 @@ rules = st.sampled_from(SelfTrade)
 
 
 class Told(NamedTuple):
-    """What a single call told, in the terms of a row of a batch."""
+    """Outcome of a single call, as a row of a batch."""
 
     id: int
     filled: int

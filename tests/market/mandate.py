@@ -47,7 +47,7 @@ class Mandate:
 
     @property
     def target(self) -> Vector:
-        """What is wanted, after cash took the wish for what must stay, if it does."""
+        """Target weights after the difference of untradable assets went to cash, if it does."""
         target: Vector = self.wanted.copy()
         if self.untradable == "cash":
             target[-1] += (self.wanted - self.held)[:-1][~self.movable].sum()
@@ -172,7 +172,7 @@ def _exposure(rng: np.random.Generator, short: bool) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the rules of the module ask for, found by a general solver."""
+    """Expected projection by the documented rules, from a general solver."""
 
     weights: Vector
     cash_gives: bool
@@ -180,7 +180,7 @@ class Answer:
     beta_gives: bool = False
 
     def is_nearer(self, weights: Vector, mandate: Mandate) -> bool:
-        """Whether weights that are allowed are nearer than the solver's: its own inaccuracy."""
+        """Return True if feasible weights are nearer than the solver's, due to its inaccuracy."""
         if self.cut_short or self.cash_gives or self.beta_gives:
             return False
         if max(mandate.excess(weights), mandate.beta_excess(weights)) > 1e-12:
@@ -258,7 +258,7 @@ def _beta(mandate: Mandate, weights: Any, missing: Any) -> list[Any]:
 
 
 def _missing(constraints: list[Any], bounds: Callable[[Any], list[Any]]) -> float:
-    """How far outside its bounds something has to be."""
+    """Distance by which a value violates its bounds."""
     slack = cp.Variable(nonneg=True)
     inside = bounds(slack)
     if not inside:

@@ -100,8 +100,8 @@ class Pair:
         refused = [answer.status if isinstance(answer, Refused) else 0 for answer in answers]
         assert found.status.tolist() == refused
         done = [Answer() if isinstance(answer, Refused) else answer for answer in answers]
-        told = np.stack([found.filled, found.resting, found.cancelled, found.prevented], 1)
-        assert told.tolist() == [list(lots(answer)) for answer in done]
+        reported = np.stack([found.filled, found.resting, found.cancelled, found.prevented], 1)
+        assert reported.tolist() == [list(lots(answer)) for answer in done]
         trades = [
             (index, self.ids[trade.maker], *trade[1:])
             for index, answer in enumerate(done)
@@ -114,5 +114,5 @@ class Pair:
 
 
 def lots(answer: Answer) -> tuple[int, int, int, int]:
-    """What an answer tells of lots, in the order of the columns."""
+    """Lots of an outcome, in the order of the columns."""
     return answer.filled, answer.resting, answer.cancelled, answer.prevented

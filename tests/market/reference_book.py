@@ -13,7 +13,7 @@ LARGEST_SIZE = 2**32 - 1
 
 
 class Row(NamedTuple):
-    """What is asked of a book; `name` is the reference's own name of a resting order."""
+    """Operation on a book; `name` is the reference's own name of a resting order."""
 
     kind: Operation
     side: Side
@@ -46,7 +46,7 @@ class Order:
 
 @dataclass
 class Answer:
-    """What became of an operation."""
+    """Outcome of an operation."""
 
     name: int | None = None
     filled: int = 0

@@ -1,4 +1,4 @@
-"""Batches: columns in, columns out, and what is said of columns that cannot be read."""
+"""Batches of operations: columns in, columns out, and errors of malformed columns."""
 
 from __future__ import annotations
 
@@ -49,8 +49,15 @@ def test_a_batch_is_its_rows_one_by_one(rule: SelfTrade, flow: list[Draw]) -> No
     kind, side, price, size, account, id = columns.T
     found = batch.batch(kind, side=side, price=price, size=size, account=account, id=id)
 
-    told = (found.id, found.filled, found.resting, found.cancelled, found.prevented, found.status)
-    answers = list(zip(*(column.tolist() for column in told), strict=True))
+    reported = (
+        found.id,
+        found.filled,
+        found.resting,
+        found.cancelled,
+        found.prevented,
+        found.status,
+    )
+    answers = list(zip(*(column.tolist() for column in reported), strict=True))
     assert answers == one_by_one(single, rows)
     assert batch.encode() == single.encode()
 

@@ -1,4 +1,4 @@
-"""What holds for every book, whatever is asked of it."""
+"""Laws of every book under any operations."""
 
 from __future__ import annotations
 
@@ -63,16 +63,16 @@ def test_no_lot_appears_or_vanishes(rule: SelfTrade, flow: list[Draw]) -> None:
     book = OrderBook(rule)
     for draw in flow:
         before, traded = lots_in(book), book.traded
-        told = try_one(book, draw)
-        if told is None:
+        reported = try_one(book, draw)
+        if reported is None:
             assert lots_in(book) == before
-        elif told.placement is None:
-            assert lots_in(book) == before - told.cancelled
+        elif reported.placement is None:
+            assert lots_in(book) == before - reported.cancelled
         elif draw.kind != Operation.REPLACE:
-            assert told.filled + told.resting + told.cancelled == draw.size
-            assert lots_in(book) == before + told.resting - told.filled - told.prevented
-            assert sum(fill.size for fill in told.placement.fills) == told.filled
-            assert book.traded == traded + told.filled
+            assert reported.filled + reported.resting + reported.cancelled == draw.size
+            assert lots_in(book) == before + reported.resting - reported.filled - reported.prevented
+            assert sum(fill.size for fill in reported.placement.fills) == reported.filled
+            assert book.traded == traded + reported.filled
 
 
 @given(rule=rules, fees=fee_models, seed=st.integers(0, 2**20))
@@ -103,9 +103,9 @@ def test_a_book_restored_after_any_operation_goes_on_identically(
         restored.load_state_dict(book.state_dict())
         copied = book.copy()
 
-        told = try_one(book, draw)
+        reported = try_one(book, draw)
 
-        assert try_one(restored, draw) == told == try_one(copied, draw)
+        assert try_one(restored, draw) == reported == try_one(copied, draw)
         assert restored.encode() == book.encode() == copied.encode()
 
 

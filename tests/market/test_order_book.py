@@ -67,7 +67,7 @@ def test_older_orders_of_a_price_trade_first(book: OrderBook) -> None:
 
 
 @pytest.mark.parametrize(
-    ("time_in_force", "price", "told"),
+    ("time_in_force", "price", "reported"),
     [
         (TimeInForce.GOOD_TILL_CANCELLED, 101, (5, 4, 0)),
         (TimeInForce.IMMEDIATE_OR_CANCEL, 101, (5, 0, 4)),
@@ -76,20 +76,20 @@ def test_older_orders_of_a_price_trade_first(book: OrderBook) -> None:
     ],
 )
 def test_time_in_force_says_what_becomes_of_the_rest(
-    book: OrderBook, time_in_force: TimeInForce, price: int, told: tuple[int, int, int]
+    book: OrderBook, time_in_force: TimeInForce, price: int, reported: tuple[int, int, int]
 ) -> None:
     named = book.copy()
     calls = (named.limit, named.post_only, named.immediate_or_cancel, named.fill_or_kill)
 
     placement = book.place(9, Side.BUY, price, 9, time_in_force)
 
-    assert (placement.filled, placement.resting, placement.cancelled) == told
+    assert (placement.filled, placement.resting, placement.cancelled) == reported
     assert calls[time_in_force](9, Side.BUY, price, 9) == placement
     assert named.encode() == book.encode()
 
 
 @pytest.mark.parametrize(
-    ("rule", "told"),
+    ("rule", "reported"),
     [
         (SelfTrade.ALLOW, (8, 0, 0, 0)),
         (SelfTrade.CANCEL_RESTING, (5, 3, 0, 5)),
@@ -98,7 +98,7 @@ def test_time_in_force_says_what_becomes_of_the_rest(
     ],
 )
 def test_each_rule_treats_an_account_that_meets_itself_in_its_way(
-    rule: SelfTrade, told: tuple[int, int, int, int]
+    rule: SelfTrade, reported: tuple[int, int, int, int]
 ) -> None:
     book = OrderBook(rule)
     book.limit(1, Side.SELL, 100, 5)
@@ -106,7 +106,7 @@ def test_each_rule_treats_an_account_that_meets_itself_in_its_way(
 
     placed = book.limit(1, Side.BUY, 100, 8)
 
-    assert (placed.filled, placed.resting, placed.cancelled, placed.prevented) == told
+    assert (placed.filled, placed.resting, placed.cancelled, placed.prevented) == reported
     assert book.self_trade is rule
 
 

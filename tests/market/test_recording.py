@@ -1,4 +1,4 @@
-"""What a living market does by itself: bars, trades, news, values and sectors."""
+"""Recordings of the simulated market: bars, trades, news, fair values and sectors."""
 
 from __future__ import annotations
 
@@ -151,19 +151,19 @@ def test_sentiment_is_what_is_left_of_all_that_concerns_a_symbol() -> None:
     sectors = (SymbolConfig(sector=0), SymbolConfig(sector=0), SymbolConfig(sector=1))
     news = NewsConfig(rate=0.02, shortest=20, longest=60)
     market = Market(MarketConfig(symbols=sectors, news=news), seed=5)
-    told = set()
+    reported = set()
     alike = {0: [0, 1], 1: [0, 1], 2: [2]}
     for _ in range(600):
         recording = market.record(1)
         expected = [0.0, 0.0, 0.0]
         for event in market.news():
-            told.add(event.topic)
+            reported.add(event.topic)
             wide = {"rates": [0, 1, 2], "sector": alike[event.symbol]}
             for symbol in wide.get(event.topic, [event.symbol]):
                 expected[symbol] += event.sentiment * (1 - event.age / event.duration)
         assert recording.sentiment[0] == pytest.approx(expected, abs=1e-12)
 
-    assert told == {"earnings", "guidance", "rates", "sector"}
+    assert reported == {"earnings", "guidance", "rates", "sector"}
 
 
 def test_news_moves_values_by_its_impact_at_once() -> None:

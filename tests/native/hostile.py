@@ -32,13 +32,13 @@ REFUSALS = (
     AttributeError,
     SekaiError,
 )
-"""What a refusal may be. A `PanicException` is a `BaseException`, and none of them."""
+"""Allowed types of refusals. A `PanicException` is a `BaseException`, and none of them."""
 
 ADDRESS_SPACE = 4 << 30
 """Bytes that the child may map: an allocation without a check fails here as on a full machine."""
 
 CALL_SECONDS = 30.0
-"""How long a call may take: the signal ends the process where the call does not."""
+"""Time limit of a call: the signal ends the process where the call does not."""
 
 LONG_CALLS = {("Market", "tick"), ("Market", "record_columns")}
 """Calls that last as long as their caller says."""
@@ -236,7 +236,7 @@ def changed_arguments(
 def any_arguments(
     function: Callable[..., Any], values: Iterator[Any], rng: np.random.Generator
 ) -> list[Any]:
-    """Anything at all, as many as the function takes or one more or less."""
+    """Random arguments, as many as the function takes or one more or less."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (ValueError, TypeError):
@@ -247,7 +247,7 @@ def any_arguments(
 
 
 def fuzz_calls(seed: int, rounds: int) -> None:
-    """Call everything with what nobody should pass, and then use it as one should."""
+    """Call everything with invalid arguments, and then use it normally."""
     rng = np.random.default_rng(seed)
     values = hostile_values(rng)
     choices = [*callables(), *GOOD, *GOOD]

@@ -128,9 +128,9 @@ def test_a_signal_handler_that_calls_the_market_in_mid_call_is_refused() -> None
         """
     )
 
-    told = subprocess.run(
+    reported = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, timeout=30
     )
 
-    assert told.returncode == 0, told.stderr
-    assert "in the middle of a call of its own" in told.stdout
+    assert reported.returncode == 0, reported.stderr
+    assert "in the middle of a call of its own" in reported.stdout

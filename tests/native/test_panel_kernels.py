@@ -29,7 +29,7 @@ TRUE = np.ones((3, 2), np.bool_)
 WIDE = np.ones((3, 4), np.bool_)
 
 REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
-    "a fold": (lambda: rolling_windows(ONES, 2, "mode"), "folded by .mode"),
+    "a fold": (lambda: rolling_windows(ONES, 2, "mode"), "unknown window reduction .mode"),
     "no rows": (lambda: rolling_windows(ONES, 0, "sum"), "at least 1 row"),
     "changes": (lambda: log_changes(ONES, WIDE, 1), "one shape"),
     "blocks": (lambda: join_features([np.ones((2, 2, 1))], TRUE), "3 rows and 2 assets"),

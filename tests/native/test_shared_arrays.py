@@ -20,7 +20,7 @@ ENVS = 64
 
 @contextmanager
 def writing(write: Callable[[np.random.Generator], None]) -> Iterator[None]:
-    """Let another thread write as fast as it can."""
+    """Write from another thread as fast as possible."""
     is_over = threading.Event()
 
     def work() -> None:

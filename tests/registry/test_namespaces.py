@@ -47,7 +47,7 @@ class CountingLoader:
 
 
 def in_threads(count: int, task: Callable[[], object]) -> list[object]:
-    """What `task` gives in each of `count` threads that begin together."""
+    """Results of `task` in `count` threads that start together."""
     barrier = threading.Barrier(count)
 
     def begin() -> object:

@@ -13,7 +13,7 @@ from tests.worlds import Market, RandomWalk
 
 
 def install(folder: Path, name: str, entry_points: str, **modules: str) -> None:
-    """What an installer leaves in site-packages for a package."""
+    """Files that an installer writes to site-packages for a package."""
     metadata = folder / f"{name.replace('-', '_')}-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")

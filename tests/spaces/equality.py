@@ -8,7 +8,7 @@ import numpy as np
 
 
 def identical(one: Any, other: Any) -> bool:
-    """Whether nothing at all tells the two values apart."""
+    """Return True if two values are identical in type, dtype, shape and bits."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):

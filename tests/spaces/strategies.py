@@ -21,7 +21,7 @@ from sekai.spaces import (
 )
 
 law = settings(max_examples=50, deadline=None, derandomize=True, database=None)
-"""How a property over spaces is run: the same examples every time."""
+"""Settings of properties over spaces: the same examples every time."""
 
 FLOATS = (np.float16, np.float32, np.float64)
 WHOLE = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64, np.bool_)

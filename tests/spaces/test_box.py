@@ -1,4 +1,4 @@
-"""What belongs to a box, and what it samples."""
+"""Membership and samples of a box."""
 
 from __future__ import annotations
 

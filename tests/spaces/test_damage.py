@@ -93,7 +93,7 @@ def test_any_value_is_judged_without_an_error(
 
 
 def _places(whole: Any) -> Any:
-    """Everything inside dicts and lists, with what holds it."""
+    """All items inside dicts and lists, with their containers."""
     keys = list(whole) if isinstance(whole, dict) else range(len(whole))
     for key in keys:
         yield whole, key

@@ -27,7 +27,7 @@ OWNERS = {
 
 
 def called(file: Path) -> Iterator[str]:
-    """What a file calls of all that."""
+    """Dynamic imports, unpickling and evaluation that a file calls."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     modules = set(_modules(tree))
     for node in ast.walk(tree):

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def fuzzed(folder: Path, seed: int, count: int, timeout: float) -> dict[str, Any]:
-    """What reading so many mutated files came to, in a process of its own."""
+    """Report of reading mutated files in a new process."""
     command = [sys.executable, "-m", "tests.storage.fuzzing", str(folder), str(seed), str(count)]
     ended = subprocess.run(
         command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=timeout,

@@ -105,7 +105,7 @@ class Bars(Env[Floats, Any]):
 
 
 def market(features: Features) -> Callable[[Data], Env[Any, Any]]:
-    """What makes a `Bars` with these features."""
+    """Factory of a `Bars` env with these features."""
     return lambda data: Bars(features(data), data["close"][:, 0])
 
 

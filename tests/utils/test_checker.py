@@ -69,7 +69,7 @@ class ManySpaces(Env[Any, Any]):
 
 
 class Endless(Env[Any, Any]):
-    """Nothing but noise, without end and without attributes set up before the reset."""
+    """Env of pure noise, without end and without attributes before the reset."""
 
     def __init__(self) -> None:
         self.observation_space = Box(-np.inf, np.inf, shape=(16,))

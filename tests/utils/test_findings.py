@@ -12,7 +12,7 @@ from sekai.utils.findings import field_differences, first_difference
 
 
 class Opaque:
-    """Something without equality."""
+    """Object without equality."""
 
     def __repr__(self) -> str:
         return "Opaque()"  # without its address: names of tests are the same in every process

@@ -1,4 +1,4 @@
-"""What the tests of vector envs share."""
+"""Fixtures of the tests of vector envs."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def lottery_vector(
     backend: str = "numpy",
     copy: bool = True,
 ) -> NativeVecEnv:
-    """What an entry point for native batches returns."""
+    """Return value of an entry point for native batches."""
     return NativeVecEnv(
         LotteryBatch(num_envs),
         OBSERVATION_SPACE,

@@ -1,4 +1,4 @@
-"""When the next episode begins, in each of the three modes."""
+"""Autoreset: start of the next episode in each of the three modes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every vector env does alike, wherever its envs run."""
+"""Contract of all vector envs, in one process or many."""
 
 from __future__ import annotations
 

@@ -142,15 +142,15 @@ def test_a_message_that_was_interrupted_is_completed_before_the_next() -> None:
     left = pipe.is_sent
     pipe.post(b"b")
 
-    told: list[Any] = []
-    reader = threading.Thread(target=lambda: told.extend(theirs.recv_bytes() for _ in range(2)))
+    reported: list[Any] = []
+    reader = threading.Thread(target=lambda: reported.extend(theirs.recv_bytes() for _ in range(2)))
     reader.start()
     while not pipe.is_sent:
         pipe.push()
     reader.join()
 
     assert left is False
-    assert [(len(message), message[:1]) for message in told] == [(3_000_000, b"a"), (1, b"b")]
+    assert [(len(message), message[:1]) for message in reported] == [(3_000_000, b"a"), (1, b"b")]
     pipe.close()
     theirs.close()
 

@@ -1,4 +1,4 @@
-"""Worker processes: how they begin, how they end, and that nothing is left of them."""
+"""Worker processes: start, end and release of resources."""
 
 from __future__ import annotations
 
@@ -252,7 +252,7 @@ def test_a_fork_of_the_program_does_not_end_the_workers() -> None:
 
 
 def resources() -> dict[str, int]:
-    """What this process holds: descriptors, threads, children and shared-memory segments."""
+    """Resources of this process: descriptors, threads, children and shared memory."""
     children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
     return {
         "descriptors": len(os.listdir("/proc/self/fd")),

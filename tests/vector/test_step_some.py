@@ -195,11 +195,11 @@ def test_statistics_count_only_who_acts(autoreset: str) -> None:
 
     vec.step([0], ids=[2])
     vec.step([0, 0], ids=[2, 0])
-    told = vec.step([0, 0, 0], ids=[2, 0, 1])
+    reported = vec.step([0, 0, 0], ids=[2, 0, 1])
 
-    assert "episode" not in told.infos[2]
-    assert [told.infos[row]["episode"].episode_length for row in (0, 1)] == [3, 2]
-    assert [told.infos[row]["episode"].episode_return for row in (0, 1)] == [6.0, 3.0]
+    assert "episode" not in reported.infos[2]
+    assert [reported.infos[row]["episode"].episode_length for row in (0, 1)] == [3, 2]
+    assert [reported.infos[row]["episode"].episode_return for row in (0, 1)] == [6.0, 3.0]
 
 
 def test_rewards_are_scaled_by_what_their_own_env_has_earned() -> None:
@@ -272,10 +272,10 @@ def test_pipes_carry_every_space_as_one_process_does(space: str) -> None:
         assert equal_values(vec.reset(seed=3).observations, here.reset(seed=3).observations)
         for _ in range(12):
             actions = [here.action_space.sample() for _ in range(3)]
-            told, expected = vec.step(actions), here.step(actions)
-            assert equal_values(told.observations, expected.observations)
-            assert equal_values(told.rewards, expected.rewards)
-            assert equal_values(list(told.infos), list(expected.infos))
+            reported, expected = vec.step(actions), here.step(actions)
+            assert equal_values(reported.observations, expected.observations)
+            assert equal_values(reported.rewards, expected.rewards)
+            assert equal_values(list(reported.infos), list(expected.infos))
 
 
 def test_an_observation_of_the_wrong_form_is_blamed_on_its_env() -> None:

@@ -156,8 +156,8 @@ def without_times(result: Any) -> list[Any]:
         for info in result.infos
     ]
     stats = [info.get("episode") for info in result.infos]
-    told = [one and (one.episode_return, one.episode_length, one.terminated) for one in stats]
-    return [result.observations, result.rewards, result.terminated, infos, told]
+    reported = [one and (one.episode_return, one.episode_length, one.terminated) for one in stats]
+    return [result.observations, result.rewards, result.terminated, infos, reported]
 
 
 @pytest.mark.parametrize("make", [lambda: SyncVecEnv([RandomWalk] * 4), lambda: lottery_vector(4)])

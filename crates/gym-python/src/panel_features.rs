@@ -28,7 +28,11 @@ pub(crate) fn rolling_windows<'py>(
         "maximum" => Fold::Maximum,
         "minimum" => Fold::Minimum,
         "deviation" => Fold::Deviation,
-        _ => return Err(PyValueError::new_err(format!("no windows are folded by {fold:?}"))),
+        _ => {
+            return Err(PyValueError::new_err(format!(
+                "unknown window reduction {fold:?}; expected 'sum', 'maximum', 'minimum' or 'deviation'"
+            )));
+        }
     };
     if rows == 0 {
         return Err(PyValueError::new_err("expected a window of at least 1 row, got 0"));

@@ -314,7 +314,7 @@ native_batch!(
             task.set_removed(asset, removed).map_err(|error| refused(&error))
         }
 
-        /// Orders in units for an action of an env at current prices; NaN is no order.
+        /// Orders in units for an action of an env at current prices; NaN for none.
         fn orders<'py>(
             slf: &Bound<'py, Self>,
             env: i64,

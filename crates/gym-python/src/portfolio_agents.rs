@@ -30,9 +30,8 @@ struct Window {
     lookback: usize,
 }
 
-/// Results of a step for all agents that took part, by name; their infos flat, because they are
-/// rarely read and dicts would cost as much as all the rest; and the remaining agents, if any are
-/// gone.
+/// Results of a step for all agents that took part, by name; infos as one flat array, because dicts
+/// would cost as much as the rest of the step; and the remaining agents, if any are gone.
 pub(crate) type Stepped<'py> = (
     Bound<'py, PyDict>,
     Bound<'py, PyDict>,

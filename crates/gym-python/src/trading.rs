@@ -46,7 +46,7 @@ macro_rules! trading_batch {
                 prototype::<$decision>(config).map(|_| ())
             }
 
-            /// Names of the numbers of an observation.
+            /// Names of the values of an observation.
             fn feature_names(slf: &Bound<'_, Self>) -> PyResult<Vec<String>> {
                 Ok(exclusive(slf)?.0.batch.task(0).feature_names())
             }

@@ -126,7 +126,7 @@ impl PyTradingEnv {
         action_space(slf.py(), exclusive(slf)?.batch.task(0).action_len())
     }
 
-    /// Names of the numbers of an observation.
+    /// Names of the values of an observation.
     fn feature_names(slf: &Bound<'_, Self>) -> PyResult<Vec<String>> {
         Ok(exclusive(slf)?.batch.task(0).feature_names())
     }

@@ -151,7 +151,7 @@ impl PyVecTradingEnv {
         action_space(slf.py(), 1)
     }
 
-    /// Names of the numbers of an observation.
+    /// Names of the values of an observation.
     fn feature_names(slf: &Bound<'_, Self>) -> PyResult<Vec<String>> {
         Ok(exclusive(slf)?.batch.task(0).feature_names())
     }

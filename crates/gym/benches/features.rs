@@ -1,7 +1,7 @@
 //! CPU time per bar of one symbol, compared with recomputing every window.
 //!
-//! `cargo bench -p gym` prints a table; the measured parts take turns, and the median of the
-//! rounds is shown.
+//! `cargo bench -p gym` prints a table; the measured parts are interleaved, and the median of
+//! the rounds is shown.
 
 #![allow(clippy::print_stdout)] // the program prints a table
 

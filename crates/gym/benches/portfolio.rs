@@ -1,7 +1,7 @@
 //! CPU time per portfolio step, in batches on one thread.
 //!
 //! `cargo bench -p gym --bench portfolio` prints a table; words after `--` choose lines of
-//! it. The measured parts take turns, and the median of the rounds is shown.
+//! it. The measured parts are interleaved, and the median of the rounds is shown.
 
 #![allow(clippy::print_stdout)] // the program prints a table
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // numbers are small
@@ -25,7 +25,7 @@ const ROWS: usize = 1_260;
 const FEATURES: usize = 5;
 const ROUNDS: usize = 7;
 const STEPS: usize = 100;
-/// Batches of decisions that are used in turn.
+/// Number of batches of decisions, which are cycled through.
 const DECISIONS: usize = 8;
 
 type Shown = <Portfolio as Task>::Observation;

@@ -1,7 +1,7 @@
 //! CPU time per projection of target weights, by mandate.
 //!
-//! `cargo bench -p gym --bench projection` prints a table; the cases take turns, and the median of
-//! the rounds is shown.
+//! `cargo bench -p gym --bench projection` prints a table; the cases are interleaved, and the
+//! median of the rounds is shown.
 
 #![allow(clippy::print_stdout)] // the program prints a table
 

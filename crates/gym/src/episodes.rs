@@ -7,7 +7,7 @@ pub struct Finished {
     pub episode_return: f64,
     /// Its number of steps.
     pub length: u64,
-    /// Seconds from its beginning to its end.
+    /// Duration in seconds.
     pub elapsed: f64,
 }
 

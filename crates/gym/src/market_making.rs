@@ -207,8 +207,9 @@ impl Task for MarketMaking {
     }
 
     fn decode(&mut self, body: &mut &[u8]) -> Result<(), SnapshotError> {
-        let (state, rest) = postcard::take_from_bytes::<State>(body)
-            .map_err(|_| SnapshotError::Impossible { got: "bytes that are no market making" })?;
+        let (state, rest) = postcard::take_from_bytes::<State>(body).map_err(|_| {
+            SnapshotError::Impossible { got: "bytes that do not hold a market making episode" }
+        })?;
         state.check(&self.rules)?;
         (self.state, *body) = (state, rest);
         Ok(())

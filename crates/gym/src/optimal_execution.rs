@@ -53,8 +53,8 @@ impl OptimalExecution {
         Ok(Self { rules: Arc::new(Rules::new(settings)), order })
     }
 
-    /// Optimal action: minimises expected cost and risk until the end of the episode, whatever came
-    /// before.
+    /// Optimal action: minimises expected cost and risk until the end of the episode, whatever the
+    /// past.
     #[must_use]
     pub fn optimal_action(&self) -> f64 {
         let share = self.rules.optimum.share_of_rest(self.steps_left());
@@ -193,7 +193,7 @@ impl Task for OptimalExecution {
 
     fn decode(&mut self, body: &mut &[u8]) -> Result<(), SnapshotError> {
         let (order, rest) = postcard::take_from_bytes::<Order>(body)
-            .map_err(|_| SnapshotError::Impossible { got: "bytes that are no order" })?;
+            .map_err(|_| SnapshotError::Impossible { got: "bytes that do not hold an order" })?;
         order.check(&self.rules.settings)?;
         (self.order, *body) = (order, rest);
         Ok(())

@@ -364,7 +364,7 @@ pub fn save_rows(batch: &Batch<Portfolio>, keep: usize) -> Vec<u8> {
 /// Replace the panel of all envs by the rows of `save_rows`; load a state of the envs next.
 ///
 /// # Errors
-/// If they are no rows of such a panel; nothing has changed then.
+/// If the bytes do not hold rows of such a panel; the state is unchanged then.
 pub fn load_rows(batch: &mut Batch<Portfolio>, bytes: &[u8]) -> Result<(), SnapshotError> {
     let panel = Arc::new(batch.task(0).panel.decode_rows(bytes)?);
     for task in batch.tasks_mut() {

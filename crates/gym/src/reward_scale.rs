@@ -53,12 +53,12 @@ impl RewardScale {
     }
 
     /// Scale one step's rewards into `out`; the return of a finished episode restarts at zero.
-    /// Where `running` is false (nowhere by default) the row is no step of an episode: its reward
+    /// Where `running` is false (nowhere by default) the row is not a step of an episode: its reward
     /// is scaled, and the statistics are not updated. With `learn` off the statistics are not
     /// updated at all.
     ///
     /// # Errors
-    /// If lengths disagree or a reward is not finite; nothing has moved then.
+    /// If lengths disagree or a reward is not finite; the state is unchanged then.
     pub fn scale(
         &mut self,
         rewards: &[f64],

@@ -104,7 +104,7 @@ impl<D: Decision> Trading<D> {
         &self.market
     }
 
-    /// Names of the numbers of an observation.
+    /// Names of the values of an observation.
     #[must_use]
     pub fn feature_names(&self) -> Vec<String> {
         observation::names(&self.settings)
@@ -254,8 +254,9 @@ impl<D: Decision> Task for Trading<D> {
         let mut market = self.market.clone();
         market.decode(&mut left)?;
         let ((feature_sets, account), left): ((FeatureSets, AccountState), _) =
-            postcard::take_from_bytes(left)
-                .map_err(|_| SnapshotError::Impossible { got: "bytes that are no account" })?;
+            postcard::take_from_bytes(left).map_err(|_| SnapshotError::Impossible {
+                got: "bytes that do not hold an account",
+            })?;
         if !feature_sets.fits(&self.feature_sets)
             || !account.memory.is_valid()
             || !account.equity.is_finite()

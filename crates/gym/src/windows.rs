@@ -57,7 +57,7 @@ impl Panel<'_> {
     /// after the other; on an error, `out` is unchanged.
     ///
     /// # Errors
-    /// If a row has too little history or is not there, or when lengths disagree.
+    /// If a row has too little history or is out of range, or when lengths disagree.
     pub fn gather(
         self,
         rows: &[i64],

@@ -1,4 +1,4 @@
-//! Laws of market making that need no Python.
+//! Laws of the market making task.
 
 #![allow(clippy::float_cmp, clippy::unwrap_used)] // the tests compare exact results
 

@@ -1,4 +1,4 @@
-//! Laws of optimal execution that need no Python.
+//! Laws of the optimal execution task.
 
 #![allow(clippy::float_cmp, clippy::unwrap_used)] // the tests compare exact results
 

@@ -81,7 +81,7 @@ fn panel(rows: &[Row], is_open_ended: bool) -> Panel {
     panel
 }
 
-/// Settings that differ from each other in everything that touches money.
+/// Settings that differ in every cost, constraint and order rule.
 fn settings(assets: usize, stream: &mut Stream) -> PortfolioSettings {
     let is_margin = stream.bernoulli(0.5);
     let lower = if is_margin { -0.6 } else { 0.0 };

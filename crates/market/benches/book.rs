@@ -1,6 +1,6 @@
-//! Mixed operations per CPU-second on one core, beside a book of maps and queues.
+//! Mixed operations per CPU-second on one core, compared with a book of maps and queues.
 //!
-//! `cargo bench -p market` prints a table; both books do the same operations in turns, and the
+//! `cargo bench -p market` prints a table; both books replay the same operations, interleaved, and the
 //! median of the rounds is shown.
 
 #![allow(clippy::print_stdout)] // the program prints a table
@@ -100,8 +100,7 @@ fn replay<B: Book>(book: &mut B, script: &[Step], fills: &mut Vec<Fill>) -> u64 
     lots + fills.drain(..).map(|fill| u64::from(fill.size.0)).sum::<u64>()
 }
 
-/// Pre-generated operations, drawn on a separate book so that drawing costs nothing later and every
-/// cancel finds its order.
+/// Operations generated in advance on a separate book, so that each cancel refers to a resting order.
 struct Script {
     steps: Vec<Step>,
     book: OrderBook,

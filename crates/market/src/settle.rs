@@ -27,7 +27,7 @@ pub struct Settled {
 /// Settle trades of equally long columns under the schedule `fees`.
 ///
 /// # Errors
-/// If a column is shorter or longer than the others, or a number is no price, size or side.
+/// If a column is shorter or longer than the others, or a number is not a valid price, size or side.
 pub fn settle_columns(
     price: &[i64],
     size: &[i64],

@@ -1,5 +1,4 @@
-//! Differential test of the book with a slow reference: every answer, every fill, every order in
-//! its queue.
+//! Differential test of the book against a slow reference: answers, fills and queues.
 
 mod flow;
 mod reference;

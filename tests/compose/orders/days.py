@@ -1,4 +1,4 @@
-"""Small days of ticks and orders on them, and how an order is worked to its end."""
+"""Small days of ticks with orders, and execution of an order to its end."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def work(simulator: OrderSimulator, policy: Callable[[Any], float]) -> OrderSimu
 
 
 def shares_of_rest(shares: list[float]) -> Callable[[Any], float]:
-    """A policy that trades these shares of what is left, and all of it in the last step."""
+    """Policy that trades these shares of the remaining amount, and all of it in the last step."""
 
     def amount(state: Any) -> float:
         is_last = state.cur_step + 1 == state.num_steps
@@ -61,7 +61,7 @@ def shares_of_rest(shares: list[float]) -> Callable[[Any], float]:
 
 
 def panel(days: int = 3, seed: int = 0, ticks: int = 240) -> MarketData:
-    """Minutes of two assets on some days, with the fields that exchanges want."""
+    """Minute bars of two assets on some days, with the fields of an exchange."""
     rng = np.random.default_rng(seed)
     dates = np.datetime64(DATE) + np.arange(days)
     stamps = np.concatenate([times(ticks, str(date)) for date in dates])

@@ -1,4 +1,4 @@
-"""The matching of orders once more, in plain Python: slow, and written from the rules alone."""
+"""Reference of order matching in plain Python, written from the rules alone."""
 
 from __future__ import annotations
 

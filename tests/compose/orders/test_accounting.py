@@ -1,4 +1,4 @@
-"""What fills, steps and the whole order must have in common, whatever is traded."""
+"""Accounting laws of fills, steps and whole orders."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ def test_an_order_that_a_cap_leaves_unfilled_is_reported_too(world: Any, thresho
 
     work(simulator, shares_of_rest(shares))
 
-    told = simulator.metrics
-    assert isinstance(told, SAOEMetrics)
-    assert told.position == simulator.position
-    assert told.deal_amount <= threshold * told.market_volume * (1 + 1e-9)
-    assert all(np.isfinite(value) for name, value in told.items() if isinstance(value, float))
+    reported = simulator.metrics
+    assert isinstance(reported, SAOEMetrics)
+    assert reported.position == simulator.position
+    assert reported.deal_amount <= threshold * reported.market_volume * (1 + 1e-9)
+    assert all(np.isfinite(value) for name, value in reported.items() if isinstance(value, float))
 
 
 @law
@@ -103,7 +103,7 @@ def test_refused_amounts_change_nothing(world: Any, refused: Any) -> None:
 @given(world=worlds())
 def test_a_buyer_gains_what_a_seller_loses(world: Any) -> None:
     ticks, given_order, length, shares = world
-    told = [
+    reported = [
         work(
             SingleAssetOrderExecutionSimple(
                 type(given_order)("AAA", given_order.amount, way, *given_order.key[1:3]),
@@ -115,10 +115,10 @@ def test_a_buyer_gains_what_a_seller_loses(world: Any) -> None:
         for way in (0, 1)
     ]
 
-    assert told[0] is not None
-    assert told[1] is not None
-    assert close(told[0].pa, -told[1].pa)
-    assert told[0].trade_price == told[1].trade_price
+    assert reported[0] is not None
+    assert reported[1] is not None
+    assert close(reported[0].pa, -reported[1].pa)
+    assert reported[0].trade_price == reported[1].trade_price
 
 
 def test_metrics_say_what_the_day_was_like() -> None:

@@ -1,4 +1,4 @@
-"""What is shown of an order, and what actions mean for it."""
+"""State and action interpreters of order execution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a picture of an order shows is what happened."""
+"""Order renderer: charts equal the recorded fills."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sekai.compose.orders.order_renderer import running_prices, step_fills
 
 
 def worked(actions: list[int], **settings: Any) -> Any:
-    """The simulator of an order that was worked so."""
+    """Simulator of an executed order."""
     env: Any = sekai.make("OrderExecution-v0", **settings)
     env.reset(seed=0)
     for action in actions:

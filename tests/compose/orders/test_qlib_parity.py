@@ -1,4 +1,4 @@
-"""Tick by tick the same fills and costs as Qlib's own exchange gives."""
+"""Parity with Qlib's exchange: equal fills and costs in every tick."""
 
 from __future__ import annotations
 

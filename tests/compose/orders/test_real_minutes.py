@@ -43,13 +43,13 @@ def test_a_thousand_orders_take_seconds_and_add_up(
     report = run_orders(orders, minutes, TWAP(), progress=False, vol_threshold=0.5)
 
     assert time.process_time() - begin < 10.0
-    told = report.metrics
-    assert len(told) == 1000
-    assert all(np.isfinite(told[name]).all() for name in ("ffr", "pa", "trade_value", "cost"))
+    reported = report.metrics
+    assert len(reported) == 1000
+    assert all(np.isfinite(reported[name]).all() for name in ("ffr", "pa", "trade_value", "cost"))
     filled = np.bincount(report.fills["order"], report.fills["filled"], 1000)
-    assert filled == pytest.approx(told["deal_amount"])
-    assert filled + told["position"] == pytest.approx(100.0)
-    assert 0.9 < told["ffr"].mean() <= 1.0
+    assert filled == pytest.approx(reported["deal_amount"])
+    assert filled + reported["position"] == pytest.approx(100.0)
+    assert 0.9 < reported["ffr"].mean() <= 1.0
 
 
 def test_without_caps_only_the_suspended_are_not_filled(

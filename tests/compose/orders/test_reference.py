@@ -18,7 +18,7 @@ RATES = st.just(0.0) | st.floats(0, 0.01)
 
 @st.composite
 def cases(draw: st.DrawFn) -> dict[str, Any]:
-    """Everything that the matching can be told."""
+    """Random settings of the matching."""
     ticks = draw(st.integers(1, 40))
     rng = np.random.default_rng(draw(st.integers(0, 10_000)))
     first = draw(st.integers(0, ticks - 1))

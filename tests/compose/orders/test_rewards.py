@@ -1,4 +1,4 @@
-"""What working an order pays."""
+"""Rewards of order execution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulator that any ticks will do for."""
+"""Simple order simulator, for any source of ticks."""
 
 from __future__ import annotations
 
@@ -160,8 +160,13 @@ def test_an_order_in_a_suspended_asset_is_reported_unfilled() -> None:
     worked = work(simple(order("09:30", "10:30"), day(close=close)), TWAP())
 
     assert worked.metrics is not None
-    told = worked.metrics
-    assert (told.position, told.ffr, told.pa, told.market_price) == (1000.0, 0.0, 0.0, 0.0)
+    reported = worked.metrics
+    assert (reported.position, reported.ffr, reported.pa, reported.market_price) == (
+        1000.0,
+        0.0,
+        0.0,
+        0.0,
+    )
     assert worked.cur_step == 2
 
 

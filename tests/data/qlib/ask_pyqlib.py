@@ -1,4 +1,4 @@
-"""Run by a Python that has pyqlib: does what it is asked and writes what it found.
+"""Commands run by an interpreter with pyqlib; results go to a file.
 
 python ask_pyqlib.py features <root> <freq> <fields as JSON> <file to write>
 python ask_pyqlib.py store <root> <freq> <content as JSON>
@@ -56,18 +56,22 @@ def store(root: str, freq: str, content: str) -> None:
         FileFeatureStorage,
     )
 
-    told: dict[str, Any] = json.loads(content)
-    for part in ("calendars", "instruments", *(f"features/{s.lower()}" for s in told["features"])):
+    reported: dict[str, Any] = json.loads(content)
+    for part in (
+        "calendars",
+        "instruments",
+        *(f"features/{s.lower()}" for s in reported["features"]),
+    ):
         Path(root, part).mkdir(parents=True)
     Path(root, "calendars", f"{freq}.txt").touch()
     Path(root, "instruments", "all.txt").touch()
     qlib.init(provider_uri={freq: root}, region="cn", redis_port=-1, logging_level=logging.ERROR)
     uri = {freq: root}
-    FileCalendarStorage(freq=freq, future=False, provider_uri=uri).extend(told["calendar"])
+    FileCalendarStorage(freq=freq, future=False, provider_uri=uri).extend(reported["calendar"])
     # By hand: pyqlib's own class writes the columns in an order that it cannot read.
-    lines = [f"{name}\t{a}\t{b}\n" for name, spans in told["ranges"].items() for a, b in spans]
+    lines = [f"{name}\t{a}\t{b}\n" for name, spans in reported["ranges"].items() for a, b in spans]
     Path(root, "instruments", "all.txt").write_text("".join(lines))
-    for symbol, fields in told["features"].items():
+    for symbol, fields in reported["features"].items():
         for field, (start, values) in fields.items():
             one = FileFeatureStorage(instrument=symbol, field=field, freq=freq, provider_uri=uri)
             one.write(np.array(values, float), start)

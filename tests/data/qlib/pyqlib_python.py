@@ -1,4 +1,4 @@
-"""A Python that has pyqlib: named by the user, or made when a long run asks for one."""
+"""Interpreter with pyqlib: configured by the user, or created for long runs."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ SCRIPT = Path(__file__).parent / "ask_pyqlib.py"
 
 
 CACHED = ROOT / ".venv" / "peers" / "pyqlib" / "bin" / "python"
-"""Where one is kept that was made on demand, by a long run or a benchmark."""
+"""Folder of an environment created on demand, by a long run or a benchmark."""
 
 
 @cache
 def is_ready() -> bool:
-    """Whether one is there as a whole, and not being made just now."""
+    """Return True if an interpreter exists and its creation is complete."""
     if not CACHED.exists():
         return False
     return subprocess.run([CACHED, "-c", "import qlib.data"], capture_output=True).returncode == 0
 
 
 def pyqlib_python() -> str:
-    """The one there is; tests that need it are skipped where there is none."""
+    """Existing interpreter; tests that need it are skipped without one."""
     named = os.environ.get(VARIABLE)
     if named:
         return named
@@ -44,7 +44,7 @@ def pyqlib_python() -> str:
 
 
 def make_pyqlib_python() -> str:
-    """The one there is, or a new one."""
+    """Existing interpreter, or a new one."""
     if VARIABLE in os.environ or is_ready():
         return pyqlib_python()
     folder = CACHED.parent.parent

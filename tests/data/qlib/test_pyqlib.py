@@ -1,4 +1,4 @@
-"""What we write pyqlib reads, what it writes we read, and expressions have its values."""
+"""Parity with pyqlib: files in both directions, and values of expressions."""
 
 from __future__ import annotations
 

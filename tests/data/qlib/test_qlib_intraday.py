@@ -99,14 +99,14 @@ def test_a_day_that_was_read_is_kept_and_shared_by_none_with_other_columns(tmp_p
 def test_preloading_reads_every_day_that_there_is_and_tells_how_far_it_is(tmp_path: Path) -> None:
     source = QlibIntraday(QlibProvider(minutely(tmp_path / "min")), columns=["$close"])
     let_settle()
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     dates = np.arange("2020-01-01", "2020-01-07", dtype="datetime64[D]")
     count = source.preload(
-        ["SH600000"], dates, workers=2, progress=lambda done, total: told.append((done, total))
+        ["SH600000"], dates, workers=2, progress=lambda done, total: reported.append((done, total))
     )
     assert count == 3
     assert len(source.cache) == 3
-    assert told == [(done, 6) for done in range(7)]
+    assert reported == [(done, 6) for done in range(7)]
     with pytest.raises(DataError, match="unknown instrument 'X' in market 'all'; expected"):
         source.preload(["X"], dates)
     with pytest.raises(ValueError, match="workers must be at least 1"):

@@ -139,9 +139,9 @@ def test_a_chart_without_its_data_is_left_out(
 
 
 def test_the_learning_curve_of_returns_is_shown_first(rich: Evaluation) -> None:
-    told = {"steps": [0.0, 1.0], "episodes": [0.0, 1.0], "episode_return": [0.0, 1.0],
+    reported = {"steps": [0.0, 1.0], "episodes": [0.0, 1.0], "episode_return": [0.0, 1.0],
             "eval/length": [0.0, 1.0], "eval/return": [0.0, 1.0]}  # fmt: skip
-    section = training_section(ReportContext(replace(rich, learning=told)))
+    section = training_section(ReportContext(replace(rich, learning=reported)))
 
     assert section is not None
     (chart,) = section.blocks

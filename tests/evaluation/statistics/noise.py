@@ -1,4 +1,4 @@
-"""Returns of which the truth is known, and how often statistics get it right."""
+"""Synthetic returns with known moments, and error rates of the statistics on them."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ EPISODES = 8
 
 
 def independent(steps: int, rng: np.random.Generator) -> Floats:
-    """Of a bell, without a memory."""
+    """Independent normal returns."""
     return rng.normal(0.0, 1.0, steps)
 
 
 def fat_tailed(steps: int, rng: np.random.Generator) -> Floats:
-    """Of a Student distribution with 4 degrees of freedom."""
+    """Independent Student's t returns with 4 degrees of freedom."""
     found: Floats = rng.standard_t(4, steps) / np.sqrt(2.0)
     return found
 
 
 def persistent(steps: int, rng: np.random.Generator) -> Floats:
-    """Each return keeps three tenths of the one before."""
+    """AR(1) returns with coefficient 0.3."""
     shocks = rng.normal(0.0, np.sqrt(1.0 - 0.3**2), steps + 50)
     found = np.zeros(steps + 50)
     for step in range(1, len(found)):
@@ -47,7 +47,7 @@ def persistent(steps: int, rng: np.random.Generator) -> Floats:
 
 
 def clustered(steps: int, rng: np.random.Generator) -> Floats:
-    """Large moves follow large ones: GARCH with 0.1 and 0.85."""
+    """Returns with clustered volatility: GARCH with 0.1 and 0.85."""
     draws, variance = rng.normal(0.0, 1.0, steps + 200), 1.0
     found = np.zeros(steps + 200)
     for step, draw in enumerate(draws):

@@ -36,8 +36,8 @@ pub enum SeriesError {
 /// [`VIEW_COLUMNS`]) only the close is known after a bar.
 ///
 /// # Errors
-/// If lengths disagree or a value is one that no bar or view can have; the features and `out` are
-/// then unchanged.
+/// If lengths disagree or a value is invalid for a bar or view; the features and `out` are then
+/// unchanged.
 pub fn series(
     features: &mut Features,
     bars: &[f64],

@@ -20,14 +20,14 @@ impl Features {
     /// Decode features from the bytes of [`Features::encode`].
     ///
     /// # Errors
-    /// If the bytes are truncated, corrupted, of another version, or no features at all.
+    /// If the bytes are truncated, corrupted, of another version, or do not hold features.
     pub fn decode(bytes: &[u8]) -> Result<Self, SnapshotError> {
         let impossible = |got| SnapshotError::Impossible { got };
         let body = open(FEATURES, bytes)?;
         let (features, rest): (Self, _) = postcard::take_from_bytes(body)
             .map_err(|_| impossible("a body that does not hold features"))?;
         if !rest.is_empty() {
-            return Err(impossible("bytes behind the last feature"));
+            return Err(impossible("trailing bytes"));
         }
         if !features.is_valid() {
             return Err(impossible("a window with more values than it can hold"));
@@ -97,7 +97,7 @@ mod tests {
         };
 
         assert!(body(|body| body.truncate(50)).contains("does not hold features"));
-        assert!(body(|body| body.push(0)).contains("bytes behind the last feature"));
+        assert!(body(|body| body.push(0)).contains("trailing bytes"));
         // Options take 3 bytes, the history 24 and an index of 1, and 64 times 24; then a length.
         assert!(body(|body| body[3 + 25 + 64 * 24] = 9).contains("more values than it can hold"));
     }

@@ -39,7 +39,7 @@ pub enum ExecutionError {
         left: f64,
     },
     /// The order is done.
-    #[error("the order was done after {steps} steps: work another one")]
+    #[error("the order is complete after {steps} steps; begin another one")]
     Done {
         /// Number of steps taken.
         steps: usize,

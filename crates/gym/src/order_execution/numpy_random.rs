@@ -29,18 +29,18 @@ impl NumpyGenerator {
         made
     }
 
-    /// A number from 0 to below 1.
+    /// Draw a float from 0 (included) to 1 (excluded).
     #[allow(clippy::cast_precision_loss)] // 53 bits
     pub(super) fn random(&mut self) -> f64 {
         (self.bits() >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0)
     }
 
-    /// A number from `low` to `high`.
+    /// Draw a float from `low` to `high`.
     pub(super) fn uniform(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.random()
     }
 
-    /// A whole number from 0 to below `count`, which is at least 1 and below 2^32.
+    /// Draw an integer from 0 to below `count`, which is at least 1 and below 2^32.
     #[allow(clippy::cast_possible_truncation)] // halves of a product
     pub(super) fn integer(&mut self, count: usize) -> usize {
         let count = count as u32;

@@ -10,7 +10,7 @@ const BASIS_POINTS: f64 = 1e4;
 /// Amount left below which an order counts as filled.
 const FILLED: f64 = 1e-6;
 
-/// Price ratio from which an order is a good one.
+/// Price ratio from which the price of an order counts as good.
 const GOOD_RATIO: f64 = 1.1;
 
 impl OrderExecution {
@@ -93,7 +93,7 @@ impl OrderExecution {
         })
     }
 
-    /// Return true if nothing worth mentioning is left.
+    /// Return true if the remaining amount counts as filled.
     #[must_use]
     pub fn is_filled(&self) -> bool {
         self.progress.holdings.position < FILLED

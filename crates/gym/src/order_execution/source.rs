@@ -80,7 +80,7 @@ impl OrderTicks {
 }
 
 impl OrderSource {
-    /// Check that every index leads somewhere, and that there is an order for every episode.
+    /// Check that every index is in range, and that there is an order for every episode.
     pub(super) fn check(
         &self,
         orders: usize,
@@ -92,7 +92,9 @@ impl OrderSource {
             ticks.buy.check()?;
             let is_pair = ticks.sell.ticks() == ticks.buy.ticks();
             if !is_pair || !(row == 0 || self.has_features(ticks, row)) {
-                return Err(ExecutionError::Source { reason: "ticks and features do not fit" });
+                return Err(ExecutionError::Source {
+                    reason: "ticks and features differ in shape",
+                });
             }
         }
         let has_orders = match &self.draws {

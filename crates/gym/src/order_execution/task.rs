@@ -69,7 +69,7 @@ pub enum ObservedState {
     FullHistory,
     /// Progress alone.
     CurrentStep,
-    /// Nothing.
+    /// Empty observation.
     Nothing,
 }
 
@@ -85,7 +85,7 @@ pub enum SliceAction {
 /// Reward of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SliceReward {
-    /// 0.
+    /// Zero reward.
     Nothing,
     /// Negative implementation shortfall, less the concentration penalty.
     Shortfall,
@@ -141,7 +141,7 @@ struct Shared {
     digest: [u8; 32],
 }
 
-/// An order at work.
+/// An order in execution.
 #[derive(Clone, Debug)]
 struct Working {
     execution: OrderExecution,
@@ -152,7 +152,7 @@ struct Working {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Track {
     ticks: usize,
-    /// It has prices to come, and is computed again.
+    /// Not saved: it includes future prices, and is computed again.
     #[serde(skip)]
     twap_price: f64,
     advantage: f64,

@@ -36,7 +36,7 @@ pub(super) struct AgentAccount {
     pub(super) carried: Vec<f64>,
     /// True if a margin call is in force: only reductions until equity suffices.
     pub(super) is_called: bool,
-    /// True if it still trades.
+    /// True if the agent still trades.
     pub(super) is_alive: bool,
     /// True if its mandate only asks for weights that are not negative and sum to one; follows from
     /// the settings.

@@ -154,7 +154,7 @@ macro_rules! costs {
     };
 }
 
-/// When a cost is paid.
+/// Time at which a cost is paid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CostPart {
     /// With a fill, in proportion to its size.
@@ -163,7 +163,7 @@ pub enum CostPart {
     Order,
     /// For holding a position or cash over time.
     Holding,
-    /// When an asset is delisted.
+    /// At the delisting of an asset.
     Delisting,
 }
 

@@ -316,7 +316,7 @@ impl<'a, M: Machine> Execution<'a, M> {
             if is_ordered {
                 *carried = if is_open { 0.0 } else { self.ordered(asset, request) };
             } else if is_open && !is_forced {
-                // The rounding residue of an order is no order, and costs no commission.
+                // The rounding residue of an order does not count as an order, and costs no commission.
                 let is_order = (*carried * self.prices[asset]).abs() >= dust;
                 changes[asset] = if is_order { *carried } else { 0.0 };
                 *carried = 0.0;

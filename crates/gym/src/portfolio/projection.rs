@@ -50,7 +50,7 @@ pub const TOLERANCE: f64 = 1e-12;
 /// Largest target weight, long or short.
 pub const TARGET_LIMIT: f64 = 1e6;
 
-/// Mandate: all constraints of a portfolio. Bounds may be infinite; a cap of `None` is none.
+/// Mandate: all constraints of a portfolio. Bounds may be infinite; `None` disables a cap.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Constraints {
     /// The least weight of each asset, at most 0.

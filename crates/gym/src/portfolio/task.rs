@@ -132,7 +132,7 @@ impl Task for Portfolio {
         self.write_account(0, row);
     }
 
-    /// Where episodes start is no rule of a running one: a back-test may continue on a stream.
+    /// Start rows are not a rule of a running episode: a back-test may continue on a stream.
     fn encode_rules(&self, body: &mut Vec<u8>) {
         let mut rules = (*self.settings).clone();
         (rules.starts, rules.first_row) = (Starts::Random, 0);
@@ -162,9 +162,9 @@ impl Task for Portfolio {
         let bytes = body.split_off(..expected).ok_or(SnapshotError::Length { expected, got })?;
         let impossible = |got| SnapshotError::Impossible { got };
         let mut episode: Episode = postcard::from_bytes(bytes)
-            .map_err(|_| impossible("bytes that describe no portfolio"))?;
+            .map_err(|_| impossible("bytes that do not hold a portfolio"))?;
         if !self.is_valid(&episode) {
-            return Err(impossible("a portfolio that cannot be"));
+            return Err(impossible("an invalid portfolio"));
         }
         let row = usize::try_from(episode.row).unwrap_or(usize::MAX);
         if row >= self.panel.rows() || self.panel.digest(row) != digest {

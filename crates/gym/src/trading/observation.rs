@@ -64,7 +64,7 @@ pub(super) fn observation_len(settings: &TradingSettings) -> usize {
     symbols * features + if settings.agent { 2 * symbols + 2 } else { 0 }
 }
 
-/// Names of the numbers of an observation; with several symbols, each name ends in its symbol.
+/// Names of the values of an observation; with several symbols, each name ends in its symbol.
 pub(super) fn names(settings: &TradingSettings) -> Vec<String> {
     let symbols = settings.market.symbols.len();
     let of = |symbol: usize, name: &str| {

@@ -39,7 +39,7 @@ impl Default for TradingSettings {
             max_ticks: 10_000,
             order_size: 30,
             warm_up: 128,
-            // No real trader observes the fair value.
+            // Real traders do not observe the fair value.
             features: FeatureOptions { privileged: false, ..FeatureOptions::default() },
             agent: false,
             reward: vec![(RewardTerm::EquityChange, 1.0)],

@@ -1,7 +1,7 @@
 //! Start states of episodes: markets that have run for a while, cached and copied.
 //!
 //! A key chooses one of a fixed number of them, which then runs in streams of its own for a few
-//! ticks, so that no two episodes begin alike and none has to wait for a warm-up.
+//! ticks, so that episodes start in different states without a warm-up.
 
 use std::sync::{Arc, OnceLock};
 

@@ -83,7 +83,7 @@ pub struct Answers {
     pub filled: Vec<i64>,
     /// Lots that rest.
     pub resting: Vec<i64>,
-    /// Lots that will never trade.
+    /// Cancelled lots, which will not trade.
     pub cancelled: Vec<i64>,
     /// Lots that self-trade prevention removed from resting orders.
     pub prevented: Vec<i64>,

@@ -122,7 +122,7 @@ impl Queues {
     }
 }
 
-/// Links the order in `slot`, whose `previous` is the level's last, behind that.
+/// Link the order in `slot` after its `previous`, the last order of the level.
 fn append(level: &mut Level, slab: &mut Slab, slot: u32, size: Lots) {
     let first = level.count == 0;
     level.head = if first { slot } else { level.head };

@@ -33,7 +33,7 @@ impl OrderBook {
     /// Decode a book from the bytes of [`OrderBook::encode`].
     ///
     /// # Errors
-    /// If the bytes are truncated, corrupted, of another version, or no book at all.
+    /// If the bytes are truncated, corrupted, of another version, or do not hold a book.
     pub fn decode(bytes: &[u8]) -> Result<Self, SnapshotError> {
         let mut reader = Reader(open(BOOK, bytes)?);
         let rule = SelfTrade::ALL.get(usize::from(reader.u8()?));
@@ -116,7 +116,7 @@ fn decode_order(
     let account = AccountId(reader.u32()?);
     let (slot, generation) = (reader.u32()?, reader.u32()?);
     if size.0 == 0 || !(Ticks::MIN..=Ticks::MAX).contains(&price) {
-        return Err(impossible("an order that no book would take"));
+        return Err(impossible("an invalid order"));
     }
     first_use(slot, generation, unread)?;
     Ok(Resting { id: OrderId { generation, slot }, account, side, price, size })
@@ -143,7 +143,7 @@ fn decode_free(
 
 fn first_use(slot: u32, generation: u32, unread: &mut [bool]) -> Result<(), SnapshotError> {
     if generation >= OrderId::GENERATIONS {
-        return Err(impossible("more orders of one slot than it can have had"));
+        return Err(impossible("a slot generation out of range"));
     }
     match unread.get_mut(slot as usize).map(std::mem::take) {
         Some(true) => Ok(()),
@@ -177,10 +177,10 @@ mod tests {
             (9, i32::MAX, "more slots than a book can have"),
             (13, i32::MIN, "a window beyond all prices"),
             (13, 5_000, "a best price outside its window"),
-            (21, 0, "an order that no book would take"),
-            (25, 0, "an order that no book would take"),
+            (21, 0, "an invalid order"),
+            (25, 0, "an invalid order"),
             (33, 7, "a slot beyond the last"),
-            (37, -1, "more orders of one slot than it can have had"),
+            (37, -1, "a slot generation out of range"),
             (61, 0, "two uses of one slot"),
             (21, 101, "a bid at or above an ask"),
         ];
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_body_that_ends_early_says_so() {
-        assert_eq!(forged(17, 2), Some(impossible("an order that no book would take")));
+        assert_eq!(forged(17, 2), Some(impossible("an invalid order")));
         assert!(matches!(forged(45, 2), Some(SnapshotError::Length { .. })));
     }
 }

@@ -58,10 +58,10 @@ impl Market {
     /// consuming them from the front of `body`.
     ///
     /// # Errors
-    /// If the bytes are no market, or one of another configuration; then nothing changes.
+    /// If the bytes do not hold a market of this configuration; the state is unchanged then.
     pub fn decode(&mut self, body: &mut &[u8]) -> Result<(), SnapshotError> {
         let (loaded, rest) = postcard::take_from_bytes::<Loaded>(body)
-            .map_err(|_| impossible("bytes that are no market"))?;
+            .map_err(|_| impossible("bytes that do not hold a market"))?;
         self.check(&loaded)?;
         *body = rest;
         (self.symbols, self.news) = (loaded.symbols, loaded.news);
@@ -87,7 +87,7 @@ impl Market {
         if loaded.news.iter().all(is_valid) {
             return Ok(());
         }
-        Err(impossible("news that cannot be"))
+        Err(impossible("invalid news"))
     }
 }
 
@@ -117,11 +117,11 @@ impl Floor {
                 && holding.lots.unsigned_abs() < MOST_LOTS
         });
         if !is_small || loaded.earned.0.unsigned_abs() >= MOST_CASH {
-            return Err(impossible("amounts beyond reason"));
+            return Err(impossible("amounts out of range"));
         }
         let lots: i64 = loaded.holdings.iter().map(|holding| holding.lots).sum();
         if lots != 0 || loaded.total_cash().0 != 0 {
-            return Err(impossible("lots or cash out of nowhere"));
+            return Err(impossible("cash or lots that are not conserved"));
         }
         loaded.check_orders()
     }
@@ -133,7 +133,7 @@ impl Floor {
             for order in self.book.orders(side) {
                 let account = order.account.0 as usize;
                 if account >= self.holdings.len() {
-                    return Err(impossible("an order of nobody"));
+                    return Err(impossible("an order without an account"));
                 }
                 if let Some(counted) = resting_lots.get_mut(account) {
                     counted[side as usize] += u64::from(order.size.0);
@@ -143,7 +143,7 @@ impl Floor {
         if resting_lots == self.resting_lots {
             Ok(())
         } else {
-            Err(impossible("orders that were not counted"))
+            Err(impossible("counts of resting lots that disagree with the orders"))
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Random operations around a middle that wanders and jumps, with stale ids, far prices and bad
-//! arguments among them.
+//! Random operations around a mid price that moves and jumps, including stale ids, far prices and
+//! invalid arguments.
 
 #![allow(dead_code)] // each test uses its part
 
@@ -80,7 +80,7 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// Old ids are forgotten, most of them stale.
+    /// Keep recent ids only: most old ones are stale.
     const IDS: usize = 256;
 
     pub(crate) fn new() -> Self {

@@ -44,7 +44,7 @@ class TWAP:
 
 
 class AllAtOnce:
-    """Everything in the first step."""
+    """Policy that trades the whole amount in the first step."""
 
     def __call__(self, state: SAOEState, /) -> float:
         """Amount left."""

@@ -19,16 +19,16 @@ impl Panel {
     /// Panel of the same width from `encode_rows`.
     ///
     /// # Errors
-    /// If the bytes are no panel, or one of another width.
+    /// If the bytes do not hold a panel of this width.
     pub fn decode_rows(&self, bytes: &[u8]) -> Result<Self, SnapshotError> {
         let impossible = |got| SnapshotError::Impossible { got };
         let panel: Self = postcard::from_bytes(bytes)
-            .map_err(|_| impossible("bytes that describe no rows of a panel"))?;
+            .map_err(|_| impossible("bytes that do not hold rows of a panel"))?;
         if panel.width != self.width || panel.is_open_ended != self.is_open_ended {
             return Err(impossible("rows of another panel"));
         }
         if !panel.is_consistent() || panel.times.is_empty() {
-            return Err(impossible("rows of a panel that cannot be"));
+            return Err(impossible("invalid rows of a panel"));
         }
         Ok(panel)
     }

@@ -25,11 +25,11 @@ pub(super) struct Sums {
     pub(super) distance: f64,
     /// Number of free assets: neither at a bound, nor at the kinks at zero and at the held weight.
     pub(super) free: f64,
-    /// Of the free ones: the sum of signs of weights,
+    /// Sum of the signs of the weights of free assets.
     pub(super) signs: f64,
-    /// of signs of changes,
+    /// Sum of the signs of the changes of free assets.
     pub(super) turns: f64,
-    /// and of the products of both.
+    /// Sum of the products of both signs of free assets.
     pub(super) products: f64,
 }
 

@@ -13,10 +13,10 @@ const MOST_TRIALS: usize = 12;
 /// Residuals this small, relative to the largest target weight, are those of rounding.
 const EXACT: f64 = 2e-14;
 
-/// A pivot below this is that of a singular matrix,
+/// Pivots below this belong to a singular matrix.
 const SINGULAR: f64 = 1e-9;
-/// and replaced: by this, which makes the step as large as the residual, and by an ever smaller
-/// one while that leads nowhere.
+/// Replacement for such pivots: the step is as large as the residual. After each full step it
+/// shrinks by `FASTER`, down to `LEAST`.
 const REPLACED: f64 = 1.0;
 const FASTER: f64 = 0.25;
 const LEAST: f64 = 1e-5;
