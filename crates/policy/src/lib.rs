@@ -8,15 +8,18 @@
 
 mod assets;
 mod dense;
+mod dispatch;
 mod error;
 mod functions;
 mod lanes;
 mod network;
 mod operation;
 mod plan;
+mod rows;
 mod windows;
 
 pub use error::{InputError, PolicyError};
 pub use functions::{exp, sigmoid, silu, tanh};
-pub use network::{Network, Rows};
+pub use network::Network;
 pub use operation::{Function, Matrix, Operation};
+pub use rows::Rows;
