@@ -36,6 +36,15 @@ impl Width {
         Self(Arch::new())
     }
 
+    /// Call a function that is compiled for these registers.
+    pub(crate) fn vectorize(self, function: impl NullaryFnOnce<Output = ()>) {
+        #[cfg(target_arch = "x86_64")]
+        if let Arch::V3(machine) = self.0 {
+            return machine.vectorize(function);
+        }
+        function.call();
+    }
+
     pub(crate) fn run(self, run: Run<'_>) {
         #[cfg(target_arch = "x86_64")]
         if let Arch::V3(machine) = self.0 {

@@ -31,7 +31,10 @@ macro_rules! each_type {
 }
 
 impl Rows<'_> {
-    pub(crate) fn len(self) -> usize {
+    /// Number of numbers.
+    #[must_use]
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(self) -> usize {
         each_type!(self, numbers => numbers.len())
     }
 
@@ -47,7 +50,8 @@ impl Rows<'_> {
         }
     }
 
-    pub(crate) fn write_floats(self, output: &mut [f32]) {
+    /// Convert the numbers to floats.
+    pub fn write_floats(self, output: &mut [f32]) {
         each_type!(self, numbers => {
             for (output, number) in output.iter_mut().zip(numbers) {
                 *output = number.to_float();
