@@ -27,6 +27,7 @@ __all__ = [
     "OrderTable",
     "PerLot",
     "Placement",
+    "PolicyActor",
     "PolicyProgram",
     "PortfolioAgents",
     "PortfolioBatch",
@@ -480,6 +481,29 @@ class RunningMoments:
     def merge(self, other: RunningMoments) -> None: ...
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+@final
+class PolicyActor:
+    """Network with the conversion of its outputs to actions."""
+
+    def __new__(
+        cls,
+        program: PolicyProgram,
+        kind: str,
+        sizes: Sequence[int],
+        limits: Sequence[tuple[float, float]],
+        shape: Sequence[int],
+        is_float32: bool,
+        fields: Sequence[
+            tuple[str | None, Sequence[int], str, Sequence[float], Sequence[float], bool]
+        ]
+        | None,
+        slots: int | None,
+    ) -> PolicyActor: ...
+    def predict(self, observation: Any) -> NDArray[Any] | None: ...
+    def convert(
+        self, outputs: NDArray[np.float32], used: NDArray[np.float32] | None
+    ) -> NDArray[Any]: ...
 
 @final
 class PolicyProgram:

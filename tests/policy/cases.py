@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from sekai.policy import NativePolicy, PolicySettings
 from sekai.policy.observations import leaves_of
 from sekai.spaces import Box, Dict, Discrete, MaskedBox, MultiBinary, MultiDiscrete, Simplex, Space
-from sekai.training import A2C, DDPG, PPO, SAC, TD3
+from sekai.training import A2C, DDPG, DQN, PPO, SAC, TD3
 from sekai.training.actions import ActionMap
 from sekai.training.rng import RandomStream
 from sekai.training.trained_policy import TrainedPolicy
 
-ALGORITHMS: dict[str, Any] = {"PPO": PPO, "A2C": A2C, "DDPG": DDPG, "SAC": SAC, "TD3": TD3}
+ALGORITHMS: dict[str, Any] = {kind.__name__: kind for kind in (PPO, A2C, DDPG, SAC, TD3, DQN)}
 SLOTS, TIMES, CHANNELS = 5, 6, 3
 
 FLAT = Box(-np.inf, np.inf, (9,))
@@ -67,6 +67,8 @@ class Case:
     action_space: Space[Any]
     settings: dict[str, Any] = field(default_factory=dict)
     algorithm: str = "PPO"
+    options: dict[str, Any] = field(default_factory=dict)
+    """Further settings of the algorithm."""
 
 
 def _cases() -> dict[str, Case]:
@@ -108,6 +110,14 @@ def _cases() -> dict[str, Case]:
         cases[f"{algorithm} of slots"] = Case(
             PORTFOLIO, Box(-1.0, 1.0, (SLOTS,)), {"backbone": "attention"}, algorithm
         )
+    cases["DQN mlp"] = Case(FLAT, Discrete(4, start=-1), algorithm="DQN")
+    cases["DQN with action masks"] = Case(MASKED_CHOICE, Discrete(7, start=2), algorithm="DQN")
+    for name, options in {
+        "quantile DQN": {"n_quantiles": 5},
+        "dueling DQN": {"dueling": True},
+        "dueling quantile DQN": {"dueling": True, "n_quantiles": 3},
+    }.items():
+        cases[name] = Case(PORTFOLIO, Discrete(3), algorithm="DQN", options=options)
     return cases
 
 
@@ -118,7 +128,7 @@ def policies(case: Case, seed: int = 0) -> tuple[NativePolicy, TrainedPolicy]:
     """A native and a torch policy with the same random weights and moments."""
     settings = PolicySettings(**case.settings)
     kind = ALGORITHMS[case.algorithm]
-    agent_settings = kind.settings_type().replaced(policy=settings.to_dict())
+    agent_settings = kind.settings_type().replaced(policy=settings.to_dict(), **case.options)
     network = kind.make_network(
         leaves_of(case.observation_space), ActionMap(case.action_space), agent_settings
     )

@@ -44,6 +44,17 @@ def without_torch(*arguments: Any) -> dict[str, Any]:
     return result
 
 
+LIVE = """
+import sys
+import sekai.live
+from sekai.policy import load_policy
+policy = load_policy(sys.argv[1])
+policy.predict(policy.observation_space.sample())
+heavy = {"torch", "pandas", "polars", "pyarrow", "scipy", "matplotlib", "plotly", "numpy.ma"}
+print(sorted(heavy & set(sys.modules)))
+"""
+
+
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     agent = PPO("MarketMaking-v0", n_envs=2, n_steps=8, policy={"net_arch": (8,)})
@@ -64,6 +75,14 @@ def test_a_policy_acts_where_torch_is_not_installed(saved: Path, tmp_path: Path)
 
     assert result["kind"] == "NativePolicy"
     assert np.allclose(result["actions"], policy.predict_batch(batch), atol=1e-5)
+
+
+def test_acting_live_imports_no_heavy_package(saved: Path) -> None:
+    finished = subprocess.run(
+        [sys.executable, "-c", LIVE, str(saved)], capture_output=True, text=True, check=True
+    )
+
+    assert finished.stdout.strip() == "[]"
 
 
 def test_the_backend_is_native_unless_torch_is_named(saved: Path) -> None:

@@ -14,7 +14,8 @@ from sekai.error import SpaceError
 from sekai.policy import NativePolicy
 from sekai.policy.observations import is_action_mask
 from sekai.spaces import Simplex
-from sekai.training.observations import tensors_of
+from sekai.training.dqn import DQNPolicyNetwork
+from sekai.training.observations import observed_mask, tensors_of
 from sekai.training.policies.actor_critic import ActorCritic
 from sekai.training.trained_policy import TrainedPolicy
 from tests.policy.cases import CASES, observations, policies, portfolio_space, trained_on
@@ -32,9 +33,14 @@ def parameters(policy: TrainedPolicy, batch: Any, double: bool = False) -> tuple
     """Action parameters of the torch network, and values if it has some."""
     network: Any = policy.network
     inputs = network.inputs(tensors_of(batch))
+    mask = observed_mask(tensors_of(batch))
     if double:
         network = copy.deepcopy(network).double()
         inputs = {name: part.double() for name, part in inputs.items()}
+    if isinstance(network, DQNPolicyNetwork):
+        values = network.values(inputs).mean(-1)
+        values = values if mask is None else values.masked_fill(~mask, -torch.inf)
+        return (values.numpy(),)
     if not isinstance(network, ActorCritic):
         outputs = network.actor(inputs)
         return tuple(p.numpy() for p in (outputs if isinstance(outputs, tuple) else (outputs,)))
@@ -57,7 +63,7 @@ def differences(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
     is_masked = right < -1e8
     assert np.array_equal(left[is_masked], right[is_masked])
     size = max(1.0, float(np.abs(right[~is_masked]).max(initial=0.0)))
-    relative: NDArray[Any] = np.abs(left - right)[~is_masked] / size
+    relative: NDArray[Any] = np.abs(left[~is_masked] - right[~is_masked]) / size
     return relative
 
 
@@ -146,7 +152,9 @@ def test_passed_masks_take_precedence_and_must_allow_something() -> None:
     assert np.array_equal(native.predict_batch(batch), trained.predict_batch(batch))
 
 
-@pytest.mark.parametrize("name", ["mlp tanh", "mlp with action masks", "mean of mlp", "SAC mean"])
+@pytest.mark.parametrize(
+    "name", ["mlp tanh", "mlp with action masks", "mean of mlp", "SAC mean", "DQN mlp"]
+)
 def test_samples_follow_the_distribution_of_torch(name: str) -> None:
     native, trained = policies(CASES[name])
     single = observations(native.observation_space, 3, np.random.default_rng(2))
@@ -170,6 +178,8 @@ def test_predict_is_a_batch_of_one(name: str) -> None:
 
         assert native.action_space.contains(action)
         assert type(action) is type(expected)
+        batch = native.predict_batch(native._batch_of_one(observation))
+        assert np.asarray(action).tobytes() == np.asarray(batch)[0].tobytes()
         assert np.allclose(action, expected, atol=1e-4)
     with pytest.raises(SpaceError, match="does not match"):
         native.predict("nonsense")
@@ -203,3 +213,44 @@ def _repeated(row: Any, count: int) -> Any:
     if isinstance(row, dict):
         return {name: _repeated(part, count) for name, part in row.items()}
     return np.repeat(row, count, axis=0)
+
+
+@pytest.mark.parametrize("name", ["mlp tanh", "mlp with masks of two picks", "mean of mlp"])
+def test_observations_that_are_not_plain_raise_or_act_as_before(name: str) -> None:
+    native, _ = policies(CASES[name])
+    native.observation_space.seed(1)
+    observation = native.observation_space.sample()
+    expected = native.predict(observation)
+    is_dict = isinstance(observation, dict)
+    key = next(iter(observation)) if is_dict else None
+    array = observation[key] if is_dict else observation
+
+    def act(changed: Any) -> Any:
+        return native.predict({**observation, key: changed} if is_dict else changed)
+
+    assert np.array_equal(act(np.asfortranarray(array)), expected)
+    assert np.array_equal(act(np.repeat(array, 2, axis=-1)[..., ::2]), expected)
+    with pytest.raises(SpaceError, match="expected dtype float32, got float64"):
+        act(array.astype(np.float64))
+    with pytest.raises(SpaceError, match="expected shape"):
+        act(array[None])
+    for number in (np.nan, np.inf) if "picks" in name else (np.nan,):
+        broken = array.copy()
+        broken[(0,) * array.ndim] = number
+        with pytest.raises(SpaceError, match="expected a value from"):
+            act(broken)
+    if is_dict:
+        with pytest.raises(SpaceError, match="expected the keys"):
+            native.predict({**observation, "more": array})
+        with pytest.raises(SpaceError, match="expected the keys"):
+            native.predict({k: v for k, v in observation.items() if k != key})
+
+
+def test_plain_observations_are_read_in_one_native_call() -> None:
+    slow = {
+        name
+        for name, case in CASES.items()
+        if (native := policies(case)[0])._native.predict(native.observation_space.sample()) is None
+    }
+
+    assert slow == {"mlp of one-hot inputs", "mean of a MaskedBox"}

@@ -49,6 +49,7 @@ mod order_task;
 mod panel_features;
 mod panel_rows;
 mod policy;
+mod policy_actor;
 mod portfolio;
 mod portfolio_account;
 mod portfolio_agents;
@@ -100,6 +101,8 @@ mod _core {
     };
     #[pymodule_export]
     use crate::policy::PolicyProgram;
+    #[pymodule_export]
+    use crate::policy_actor::PolicyActor;
     #[pymodule_export]
     use crate::portfolio::{
         PortfolioBatch, PortfolioPanel, combine_rewards, cost_kinds, portfolio_names,

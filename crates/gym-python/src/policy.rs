@@ -15,7 +15,7 @@ use crate::arrays::{described, flags, zeros};
 use crate::errors::check_memory;
 
 /// Multiplications above which the GIL is released: a release costs about as much as this.
-const LARGE_WORK: usize = 1 << 18;
+pub(crate) const LARGE_WORK: usize = 1 << 18;
 
 /// Program of a policy network: a list of operations over rows of observations.
 #[pyclass(module = "quant_gym_rs", frozen)]
@@ -99,7 +99,17 @@ impl PolicyProgram {
 }
 
 impl PolicyProgram {
-    fn network(&self) -> MutexGuard<'_, Network> {
+    /// Multiplications of one row, roughly.
+    pub(crate) fn work(&self) -> usize {
+        self.work
+    }
+
+    /// Numbers in a row of each output.
+    pub(crate) fn row_widths(&self) -> &[usize] {
+        &self.widths
+    }
+
+    pub(crate) fn network(&self) -> MutexGuard<'_, Network> {
         self.network.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -39,18 +39,9 @@ pub(crate) fn mean(
     width: usize,
     output: &mut [f32],
 ) {
-    let rows = output.chunks_exact_mut(width).zip(numbers.chunks_exact(items * width));
-    for (index, (output, numbers)) in rows.enumerate() {
-        let mask = row(mask, index, items);
-        output.fill(0.0);
-        for (item, numbers) in numbers.chunks_exact(width).enumerate() {
-            if is_used(mask, item) {
-                for (output, number) in output.iter_mut().zip(numbers) {
-                    *output += number;
-                }
-            }
-        }
-        let used = count(mask, items);
+    pool(numbers, mask, items, width, output, 0.0, |total, number| total + number);
+    for (index, output) in output.chunks_exact_mut(width).enumerate() {
+        let used = count(row(mask, index, items), items);
         for number in output.iter_mut() {
             *number /= used;
         }
@@ -66,23 +57,34 @@ pub(crate) fn max(
     width: usize,
     output: &mut [f32],
 ) {
+    pool(numbers, mask, items, width, output, f32::NEG_INFINITY, |most, number| {
+        // Keeps NaN, as the maximum of a tensor does.
+        if number > most || number.is_nan() { number } else { most }
+    });
+}
+
+/// Fold the items in use of each row, number by number, from `first`; zero without any item.
+#[inline(always)]
+fn pool(
+    numbers: &[f32],
+    mask: Option<&[f32]>,
+    items: usize,
+    width: usize,
+    output: &mut [f32],
+    first: f32,
+    fold: impl Fn(f32, f32) -> f32,
+) {
     let rows = output.chunks_exact_mut(width).zip(numbers.chunks_exact(items * width));
     for (index, (output, numbers)) in rows.enumerate() {
         let mask = row(mask, index, items);
-        output.fill(f32::NEG_INFINITY);
-        let mut is_empty = true;
+        let is_empty = !(0..items).any(|item| is_used(mask, item));
+        output.fill(if is_empty { 0.0 } else { first });
         for (item, numbers) in numbers.chunks_exact(width).enumerate() {
             if is_used(mask, item) {
-                is_empty = false;
                 for (output, number) in output.iter_mut().zip(numbers) {
-                    // Keeps NaN, as the maximum of a tensor does.
-                    let is_more = *number > *output || number.is_nan();
-                    *output = if is_more { *number } else { *output };
+                    *output = fold(*output, *number);
                 }
             }
-        }
-        if is_empty {
-            output.fill(0.0);
         }
     }
 }

@@ -43,6 +43,39 @@ pub fn exp(number: f32) -> f32 {
     power * f32::from_bits((shifted.to_bits().wrapping_add(127)) << 23)
 }
 
+/// Exponential function in double precision, of arguments between -700 and 700.
+#[inline(always)]
+pub(crate) fn exp_wide(number: f64) -> f64 {
+    /// Rounds to a whole number when it is added, as `ROUNDING`.
+    const WHOLE: f64 = 6_755_399_441_055_744.0;
+    const HIGH: f64 = 0.693_147_180_369_123_8;
+    const LOW: f64 = 1.908_214_929_270_587_7e-10;
+    let shifted = number.mul_add(std::f64::consts::LOG2_E, WHOLE);
+    let whole = shifted - WHOLE;
+    let rest = whole.mul_add(-LOW, whole.mul_add(-HIGH, number));
+    // Taylor series: the rest is at most half of ln 2, whose 14th power / 14! is below 2^-57.
+    let mut sum = 1.0 / 6_227_020_800.0;
+    for divisor in [
+        479_001_600.0,
+        39_916_800.0,
+        3_628_800.0,
+        362_880.0,
+        40_320.0,
+        5_040.0,
+        720.0,
+        120.0,
+        24.0,
+        6.0,
+        2.0,
+        1.0,
+    ] {
+        sum = rest.mul_add(sum, 1.0 / divisor);
+    }
+    let power = rest.mul_add(sum, 1.0);
+    // The low bits of `shifted` are the whole number, which becomes the exponent.
+    power * f64::from_bits(shifted.to_bits().wrapping_add(1023) << 52)
+}
+
 /// Logistic function.
 #[inline(always)]
 #[must_use]
@@ -109,6 +142,17 @@ mod tests {
         assert!(worst(sigmoid, logistic, -86.0, 88.0) <= 3.0);
         assert!(worst(silu, |x| x * logistic(x), -86.0, 88.0) <= 4.0);
         assert!(worst(tanh, f64::tanh, f32::MIN, f32::MAX) <= 2.0);
+    }
+
+    #[test]
+    fn double_exponentials_are_within_a_unit_in_the_last_place() {
+        for step in -100_000..=100_000 {
+            let number = f64::from(step) * 6.999e-3 / 1.4;
+            let expected = number.exp();
+            let unit = f64::from_bits(expected.to_bits() + 1) - expected;
+            assert!((exp_wide(number) - expected).abs() <= unit, "{number}");
+        }
+        assert!(exp_wide(f64::NAN).is_nan());
     }
 
     #[test]

@@ -6,17 +6,22 @@
 //! rows gives the bits of n batches of one row. Sums have a fixed order and products are fused
 //! everywhere, so that the bits are the same on every machine.
 
+mod actions;
 mod assets;
 mod dense;
+mod dispatch;
 mod error;
 mod functions;
 mod lanes;
 mod network;
 mod operation;
 mod plan;
+mod rows;
 mod windows;
 
+pub use actions::{ActionKind, Actions};
 pub use error::{InputError, PolicyError};
 pub use functions::{exp, sigmoid, silu, tanh};
-pub use network::{Network, Rows};
+pub use network::Network;
 pub use operation::{Function, Matrix, Operation};
+pub use rows::Rows;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,7 @@ def price_decimals(prices: Any) -> int:
     for decimals in range(FEWEST_DECIMALS, MOST_DECIMALS + 1):
         if (np.abs(known - np.round(known, decimals)) <= rounding_error).all():
             return decimals
-    digits = SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(float(np.median(known))))
+    digits = SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(median(known.tolist())))
     return min(max(digits, FEWEST_DECIMALS), MOST_DECIMALS)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
 
@@ -97,4 +98,5 @@ def silence_seconds(episode: LiveEpisode, is_replay: bool) -> float:
 
 def _bar_seconds(episode: LiveEpisode) -> float:
     times = episode.portfolio.data.calendar.nanoseconds
-    return float(np.median(np.diff(times))) / 1e9 if len(times) > 1 else 0.0
+    # `np.median` imports masked arrays: 10 MB of each session.
+    return median(np.diff(times).tolist()) / 1e9 if len(times) > 1 else 0.0

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from quant_gym_rs._core import PolicyProgram
 from sekai.data.signature import DataSignature
 from sekai.error import SpaceError
+from sekai.policy.acting import NativeActions
 from sekai.policy.actions import ActionLayout
 from sekai.policy.backbones import body_of
 from sekai.policy.base import SpacePolicy
 from sekai.policy.files import ModelFileError
 from sekai.policy.observations import ACTION_MASK, Leaves, arrays_of, leaves_of, slots_of
 from sekai.policy.program import (
+    Body,
     ProgramBuilder,
     UnsupportedPolicyError,
     Weights,
@@ -25,7 +27,7 @@ from sekai.policy.program import (
     mask_names,
 )
 from sekai.policy.settings import PolicySettings
-from sekai.spaces import Space
+from sekai.spaces import Discrete, Space
 
 __all__ = [
     "LEARNING_ONLY",
@@ -60,6 +62,9 @@ class NativeNetwork:
     std: NDArray[np.float32] | None = None
     """Standard deviations of Gaussian actions that do not depend on the observation."""
 
+    exploration_rate: float = 0.0
+    """Probability of a random action, of samples of a Q-network."""
+
 
 Maker = Callable[[Leaves, ActionLayout, PolicySettings, Weights], NativeNetwork]
 
@@ -90,18 +95,14 @@ def _actor_critic(
 def _deterministic(
     leaves: Leaves, actions: ActionLayout, settings: PolicySettings, weights: Weights
 ) -> NativeNetwork:
-    program = ProgramBuilder(leaves, settings, weights)
-    body = body_of(program, program.inputs(("inputs",)), "actor.body")
-    means, _ = program.means(body, "actor.head", actions)
+    program, _, means, _ = _continuous(leaves, actions, settings, weights)
     return NativeNetwork(program.build(program.add("tanh", input=means)))
 
 
 def _squashed(
     leaves: Leaves, actions: ActionLayout, settings: PolicySettings, weights: Weights
 ) -> NativeNetwork:
-    program = ProgramBuilder(leaves, settings, weights)
-    body = body_of(program, program.inputs(("inputs",)), "actor.body")
-    means, log_std = program.means(body, "actor.head", actions)
+    program, body, means, log_std = _continuous(leaves, actions, settings, weights)
     change, _ = program.means(body, "actor.std_head", actions)
     with np.errstate(all="ignore"):
         # Rounded as in training, where the head returns the exponential.
@@ -110,12 +111,50 @@ def _squashed(
     return NativeNetwork(program.build(program.add("tanh", input=means), means, std))
 
 
+def _continuous(
+    leaves: Leaves, actions: ActionLayout, settings: PolicySettings, weights: Weights
+) -> tuple[ProgramBuilder, Body, int, NDArray[np.float32]]:
+    """Program of an off-policy actor up to its means, and their log standard deviations."""
+    program = ProgramBuilder(leaves, settings, weights)
+    body = body_of(program, program.inputs(("inputs",)), "actor.body")
+    return program, body, *program.means(body, "actor.head", actions)
+
+
+def _q_network(
+    leaves: Leaves, actions: ActionLayout, settings: PolicySettings, weights: Weights
+) -> NativeNetwork:
+    if not isinstance(actions.space, Discrete):
+        raise ModelFileError(f"a Q-network has Discrete actions, got {actions.space!r:.80}")
+    program = ProgramBuilder(leaves, settings, weights)
+    body = body_of(program, program.inputs(("inputs",)), "values.body")
+    count = actions.choices[0]
+    # The variants of DQN differ in their weights alone.
+    is_dueling = weights.has("values.state.2.weight")
+    last = "values.actions.2" if is_dueling else "values.actions"
+    quantiles = max(1, weights.rows(f"{last}.weight") // count)
+    if is_dueling:
+        state = program.stream(body, "values.state", quantiles)
+        values = program.stream(body, "values.actions", count * quantiles)
+        state, values = program.averaged(state, quantiles), program.averaged(values, quantiles)
+        mean = program.add("mean", input=values, items=count, mask=None)
+        centre = program.add("scale", input=mean, factor=-1.0)
+        values = program.add("add", input=values, other=centre)
+        values = program.add("add", input=values, other=state)
+    else:
+        values = program.linear(body.whole, last, body.width, count * quantiles)
+        values = program.averaged(values, quantiles)
+    output = program.add("mask_logits", input=values, mask=None, masked=-np.inf)
+    rate = weights.read("exploration_rate", ()).item()
+    return NativeNetwork(program.build(output), exploration_rate=rate)
+
+
 NETWORKS: dict[str, tuple[Maker, tuple[str, ...]]] = {
     "PPO": (_actor_critic, ()),
     "A2C": (_actor_critic, ()),
     "DDPG": (_deterministic, LEARNING_ONLY),
     "TD3": (_deterministic, LEARNING_ONLY),
     "SAC": (_squashed, LEARNING_ONLY),
+    "DQN": (_q_network, ()),
 }
 """Networks by algorithm, and the weights that only training needs."""
 
@@ -201,6 +240,9 @@ class NativePolicy(SpacePolicy):
         self.actions = ActionLayout(action_space)
         self._masks = mask_names(self.leaves, self.actions.choices)
         self._slot_mask = self._find_slot_mask()
+        self._native = NativeActions(
+            self.network.actor, observation_space, self.actions, self._slot_mask
+        )
 
     def on_spaces(self, observation_space: Space[Any], action_space: Space[Any]) -> NativePolicy:
         """Same policy for another number of assets; see `SpacePolicy.on_spaces`."""
@@ -220,11 +262,13 @@ class NativePolicy(SpacePolicy):
         policy.rng = self.rng
         return policy
 
-    def _batch_of_one(self, observation: Any) -> Any:
-        # Stacking costs several times as much as the network.
-        if type(observation) is dict and all(type(v) is np.ndarray for v in observation.values()):
-            return {name: array[None] for name, array in observation.items()}
-        return super()._batch_of_one(observation)
+    def predict(self, observation: Any, deterministic: bool = True, action_mask: Any = None) -> Any:
+        """Action for one observation of one env; see `SpacePolicy.predict`."""
+        if deterministic and action_mask is None:
+            action = self._native.predict(observation)
+            if action is not None:
+                return action
+        return super().predict(observation, deterministic, action_mask)
 
     def predict_batch(
         self, observations: Any, deterministic: bool = True, action_mask: Any = None
@@ -232,8 +276,9 @@ class NativePolicy(SpacePolicy):
         """Actions for a batch of observations; see `SpacePolicy.predict_batch`."""
         arrays = arrays_of(observations)
         outputs = self._forward(arrays, action_mask)
-        chosen = self._mode(outputs) if deterministic else self._sample(outputs, arrays)
-        return self.actions.actions(chosen, self._used(arrays))
+        used = None if self._slot_mask is None else arrays[self._slot_mask]
+        chosen = outputs[0] if deterministic else self._sample(outputs, used)
+        return self._native.actions(chosen, used)
 
     def action_parameters(
         self, observations: Any, action_mask: Any = None
@@ -246,7 +291,7 @@ class NativePolicy(SpacePolicy):
 
         Returns:
             Logits; or means and standard deviations, those of SAC before squashing; or the actions
-            of DDPG in [-1, 1].
+            of DDPG and TD3 in [-1, 1]; or the Q-values of DQN, minus infinity outside of masks.
         """
         outputs = self._forward(arrays_of(observations), action_mask)
         if len(outputs) == 3:
@@ -292,34 +337,30 @@ class NativePolicy(SpacePolicy):
             for name, array in arrays.items()
         }
 
-    def _mode(self, outputs: tuple[NDArray[np.float32], ...]) -> NDArray[Any]:
-        if not self.actions.choices:
-            return outputs[0]
-        return self._most_likely(outputs[0])
-
-    def _most_likely(self, scores: NDArray[np.float32]) -> NDArray[np.int64]:
-        """Choices with the highest scores: batch by choices."""
-        choices = self.actions.choices
-        if len(set(choices)) == 1:
-            best: NDArray[np.int64] = scores.reshape(len(scores), -1, choices[0]).argmax(-1)
-            return best
-        ends = np.cumsum(choices)[:-1]
-        return np.stack([part.argmax(-1) for part in np.split(scores, ends, axis=-1)], axis=-1)
-
     def _sample(
-        self, outputs: tuple[NDArray[np.float32], ...], arrays: Mapping[str, NDArray[Any]]
-    ) -> NDArray[Any]:
+        self, outputs: tuple[NDArray[np.float32], ...], used: NDArray[Any] | None
+    ) -> NDArray[np.float32]:
+        """Logits with noise whose highest is a sample, or sampled numbers."""
+        if self.algorithm == "DQN":
+            return self._explored(outputs[0])
         if self.actions.choices:
             # Gumbel-max trick.
-            gumbel = self.rng.gumbel(size=outputs[0].shape).astype(np.float32)
-            return self._most_likely(outputs[0] + gumbel)
+            return outputs[0] + self.rng.gumbel(size=outputs[0].shape).astype(np.float32)
         if len(outputs) == 3:
             return np.tanh(outputs[1] + outputs[2] * self._noise(outputs[1].shape))
         if self.network.std is None:
             return outputs[0]
         noise = self._noise(outputs[0].shape)
-        used = self._used(arrays)
-        return outputs[0] + self.network.std * (noise if used is None else noise * used)
+        if used is not None:
+            # Cash, the last number, is always in use.
+            noise[:, : used.shape[1]] *= used != 0
+        return outputs[0] + self.network.std * noise
+
+    def _explored(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Values of actions; in epsilon-greedy random rows, noise within the action masks."""
+        is_random = self.rng.random((len(values), 1)) < self.network.exploration_rate
+        noise = self.rng.random(values.shape, dtype=np.float32)
+        return np.where(is_random & (values != -np.inf), noise, values)
 
     def _noise(self, shape: tuple[int, ...]) -> NDArray[np.float32]:
         return self.rng.standard_normal(shape, dtype=np.float32)
@@ -331,12 +372,3 @@ class NativePolicy(SpacePolicy):
         slots = slots_of(self.leaves, self.settings)
         has_own = slots is not None and self.actions.size in (slots.count, slots.count + 1)
         return slots.mask if has_own and slots is not None else None
-
-    def _used(self, arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_] | None:
-        """Mask of the action components in use; None for all."""
-        if self._slot_mask is None:
-            return None
-        mask = arrays[self._slot_mask]
-        used = np.ones((len(mask), self.actions.size), np.bool_)
-        np.not_equal(mask, 0, out=used[:, : mask.shape[1]])
-        return used

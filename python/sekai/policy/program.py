@@ -88,6 +88,15 @@ class Weights:
         self._unread.discard(name)
         return np.ascontiguousarray(array)
 
+    def has(self, name: str) -> bool:
+        """Return True if the file has weights of a name."""
+        return name in self._arrays
+
+    def rows(self, name: str) -> int:
+        """Length of the first axis of weights; 0 without any."""
+        array = self._arrays.get(name)
+        return len(array) if isinstance(array, np.ndarray) and array.ndim else 0
+
     def require_equal(self, name: str, other: str, shape: tuple[int, ...], dtype: Any) -> None:
         """Raise unless two names, which share memory in training, have the same bits."""
         if self.read(name, shape, dtype).tobytes() != self.read(other, shape, dtype).tobytes():
@@ -239,6 +248,18 @@ class ProgramBuilder:
             value = self.activate(self.linear(value, f"{name}.{2 * index}", width, size))
             width = size
         return value
+
+    def stream(self, body: Body, name: str, outputs: int) -> int:
+        """Stream of a dueling network: a hidden layer of the width of the body, and outputs."""
+        hidden = self.activate(self.linear(body.whole, f"{name}.0", body.width, body.width))
+        return self.linear(hidden, f"{name}.2", body.width, outputs)
+
+    def averaged(self, value: int, count: int) -> int:
+        """Mean of each `count` numbers."""
+        if count == 1:
+            return value
+        weight = np.full((1, count), 1.0 / count, np.float32)
+        return self.add("linear", input=value, weight=weight, bias=np.empty(0, np.float32))
 
     def joined(self, values: Sequence[int], items: int = 1) -> int:
         """Values side by side, item by item."""
