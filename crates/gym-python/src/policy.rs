@@ -99,7 +99,12 @@ impl PolicyProgram {
 }
 
 impl PolicyProgram {
-    fn network(&self) -> MutexGuard<'_, Network> {
+    /// Names of the leaves.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    pub(crate) fn network(&self) -> MutexGuard<'_, Network> {
         self.network.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -115,7 +120,7 @@ fn mask_of(mask: &Bound<'_, PyAny>, count: usize) -> PyResult<Vec<bool>> {
     flags("allowed", mask, &shape)
 }
 
-fn refused(error: PolicyError) -> PyErr {
+pub(crate) fn refused(error: PolicyError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
@@ -253,10 +258,10 @@ impl Owned {
 }
 
 /// Arguments of an operation by name.
-struct Arguments<'a, 'py>(&'a Bound<'py, PyDict>);
+pub(crate) struct Arguments<'a, 'py>(pub(crate) &'a Bound<'py, PyDict>);
 
 impl<'py> Arguments<'_, 'py> {
-    fn get(&self, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    pub(crate) fn get(&self, name: &str) -> PyResult<Bound<'py, PyAny>> {
         let value = self.0.get_item(name)?;
         value.ok_or_else(|| PyValueError::new_err(format!("an operation needs {name:?}")))
     }

@@ -6,17 +6,25 @@
 //! rows gives the bits of n batches of one row. Sums have a fixed order and products are fused
 //! everywhere, so that the bits are the same on every machine.
 
+mod actor_critic;
 mod assets;
 mod dense;
 mod error;
 mod functions;
+mod gradient;
 mod lanes;
 mod network;
 mod operation;
 mod plan;
+mod sampling;
 mod windows;
 
+pub use actor_critic::{
+    ActorCritic, ActorCriticShape, DivergedError, Samples, TrainingState, UpdateMetrics,
+    UpdateSettings,
+};
 pub use error::{InputError, PolicyError};
 pub use functions::{exp, sigmoid, silu, tanh};
 pub use network::{Network, Rows};
 pub use operation::{Function, Matrix, Operation};
+pub use sampling::{Actions, Bounds, Head, Memory, Noise, Sampler};

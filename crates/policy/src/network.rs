@@ -47,7 +47,12 @@ macro_rules! each_type {
 }
 
 impl Rows<'_> {
-    fn len(self) -> usize {
+    /// True if a number of a mask is not zero.
+    pub(crate) fn is_set(self, index: usize) -> bool {
+        each_type!(self, numbers => numbers[index].to_float() != 0.0)
+    }
+
+    pub(crate) fn len(self) -> usize {
         each_type!(self, numbers => numbers.len())
     }
 
@@ -112,7 +117,7 @@ impl Number for bool {
 }
 
 /// A program that is ready to run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Network {
     leaves: Vec<usize>,
     steps: Vec<Step>,

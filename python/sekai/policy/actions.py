@@ -91,6 +91,11 @@ class ActionLayout:
             cut = np.rint(cut)
         return cut.astype(space.dtype, copy=False).reshape(count, *(space.shape or ()))
 
+    def bounds(self) -> NDArray[np.float64]:
+        """Rescaling of a `Box`: if it is bounded, middle, half, low and high of each number."""
+        columns = (self._is_bounded, self._middle, self._half, self._low, self._high)
+        return np.ascontiguousarray(np.stack(columns, axis=-1), np.float64)
+
     def _weights(self, chosen: NDArray[Any], used: NDArray[np.bool_] | None) -> NDArray[np.float64]:
         """Weights of a `Simplex`: softmax of the numbers."""
         logits = np.multiply(_cut(chosen, -1.0, 1.0), REACH, dtype=np.float64)
