@@ -28,6 +28,9 @@ const MAX_LOG_RATIO: f32 = 20.0;
 /// Least standard deviation that advantages are divided by.
 const MIN_STD: f64 = 1e-6;
 
+/// Log-probabilities of allowed options are above this.
+const FORBIDDEN: f32 = -1e8;
+
 const HALF_LOG_TWO_PI: f32 = 0.918_938_5;
 
 /// Training stopped: the gradient is not finite. The weights are those before the step.
@@ -758,20 +761,33 @@ impl<'a> Policy<'a> {
         for (choice, count) in choices.iter().enumerate() {
             let options = first..first + count;
             let is_allowed = |option: usize| allowed.is_none_or(|allowed| allowed[option]);
-            let possible = || options.clone().filter(|option| is_allowed(*option));
-            let top = possible().map(|option| output[option]).fold(f32::NEG_INFINITY, f32::max);
-            let sum: f32 = possible().map(|option| exp(output[option] - top)).sum();
+            let mut top = f32::NEG_INFINITY;
+            for option in options.clone() {
+                if is_allowed(option) {
+                    top = top.max(output[option]);
+                }
+            }
+            // Loops instead of closures, which would be compiled for narrow registers.
+            let mut sum = 0.0;
+            for option in options.clone() {
+                if is_allowed(option) {
+                    sum += exp(output[option] - top);
+                }
+            }
             let level = top + libm::logf(sum);
-            for option in possible() {
-                let log = output[option] - level;
-                entropy -= exp(log) * log;
+            for option in options.clone() {
+                if is_allowed(option) {
+                    let log = output[option] - level;
+                    entropy -= exp(log) * log;
+                }
             }
             let chosen = samples.actions[index * choices.len() + choice];
             log_prob += output[first + chosen as usize] - level;
             if !kept.is_empty() {
                 for option in options.clone() {
                     // Probabilities of forbidden options are zero.
-                    let log = if is_allowed(option) { output[option] - level } else { -1e9 };
+                    let log =
+                        if is_allowed(option) { output[option] - level } else { f32::NEG_INFINITY };
                     kept[option] = log;
                 }
             }
@@ -809,14 +825,20 @@ impl<'a> Policy<'a> {
         let mut first = 0;
         for (choice, count) in shape.choices.iter().enumerate() {
             let logs = &mut delta[first..first + count];
-            let probability = |log: f32| if log > -1e8 { exp(log) } else { 0.0 };
-            let entropy: f32 = logs.iter().map(|log| -probability(*log) * log.max(-1e8)).sum();
+            let mut entropy = 0.0;
+            for log in logs.iter() {
+                if *log > FORBIDDEN {
+                    entropy -= exp(*log) * log;
+                }
+            }
             let chosen = samples.actions[index * shape.choices.len() + choice] as usize;
             for (option, delta) in logs.iter_mut().enumerate() {
-                let (log, share) = (*delta, probability(*delta));
-                let hot = f32::from(u8::from(option == chosen));
-                let fall = if share > 0.0 { share * (log + entropy) } else { 0.0 };
-                *delta = if log > -1e8 { slope * (hot - share) + bonus * fall } else { 0.0 };
+                let log = *delta;
+                *delta = 0.0;
+                if log > FORBIDDEN {
+                    let (share, hot) = (exp(log), f32::from(u8::from(option == chosen)));
+                    *delta = slope * (hot - share) + bonus * share * (log + entropy);
+                }
             }
             first += count;
         }

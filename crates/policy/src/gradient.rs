@@ -207,11 +207,16 @@ impl Perceptron {
     }
 }
 
-/// Apply the activation in place, and keep what its derivative needs.
+/// Apply the activation in place, and keep what its derivative needs. Loops instead of closures,
+/// which would be compiled for narrow registers where not inlined.
 #[inline(always)]
 fn activate(function: Function, sums: &mut [f32], numbers: &mut [f32]) {
     match function {
-        Function::Tanh => numbers.iter_mut().for_each(|number| *number = tanh(*number)),
+        Function::Tanh => {
+            for number in numbers {
+                *number = tanh(*number);
+            }
+        }
         Function::Relu => {
             for number in numbers {
                 // Not `max`, which would replace NaN.
@@ -220,9 +225,15 @@ fn activate(function: Function, sums: &mut [f32], numbers: &mut [f32]) {
         }
         Function::Silu => {
             sums.copy_from_slice(numbers);
-            numbers.iter_mut().for_each(|number| *number *= sigmoid(*number));
+            for number in numbers {
+                *number *= sigmoid(*number);
+            }
         }
-        Function::Sigmoid => numbers.iter_mut().for_each(|number| *number = sigmoid(*number)),
+        Function::Sigmoid => {
+            for number in numbers {
+                *number = sigmoid(*number);
+            }
+        }
     }
 }
 
@@ -231,7 +242,11 @@ fn activate(function: Function, sums: &mut [f32], numbers: &mut [f32]) {
 fn differentiate(function: Function, sums: &[f32], outputs: &[f32], deltas: &mut [f32]) {
     let numbers = deltas.iter_mut().zip(outputs);
     match function {
-        Function::Tanh => numbers.for_each(|(delta, output)| *delta *= 1.0 - output * output),
+        Function::Tanh => {
+            for (delta, output) in numbers {
+                *delta *= 1.0 - output * output;
+            }
+        }
         Function::Relu => {
             for (delta, output) in numbers {
                 *delta = if *output > 0.0 { *delta } else { 0.0 };
@@ -243,7 +258,11 @@ fn differentiate(function: Function, sums: &[f32], outputs: &[f32], deltas: &mut
                 *delta *= share * (1.0 + sum * (1.0 - share));
             }
         }
-        Function::Sigmoid => numbers.for_each(|(delta, output)| *delta *= output * (1.0 - output)),
+        Function::Sigmoid => {
+            for (delta, output) in numbers {
+                *delta *= output * (1.0 - output);
+            }
+        }
     }
 }
 

@@ -24,13 +24,13 @@ from sekai.vector.batching import map_arrays
 from sekai.vector.native import NativeVecEnv
 from sekai.vector.vec_env import VecEnv
 
-__all__ = ["Implementation", "NativeRollout", "Unsupported", "chosen_part"]
+__all__ = ["Implementation", "NativeRollout", "NoNativeFormError", "chosen_part"]
 
 Implementation = Literal["auto", "native", "torch"]
 """Native code, torch, or native code where it can."""
 
 
-class Unsupported(Exception):
+class NoNativeFormError(Exception):
     """A part of training has no native form; the text is the reason."""
 
 
@@ -46,20 +46,20 @@ class NativeRollout:
         settings: its architecture.
 
     Raises:
-        Unsupported: the env or the network has no native form.
+        NoNativeFormError: the env or the network has no native form.
     """
 
     def __init__(self, vec: VecEnv, network: Any, settings: PolicySettings) -> None:
         if type(vec) is not NativeVecEnv or not hasattr(vec.batch, "rollout"):
-            raise Unsupported(f"{type(vec).__name__} is not a native vector env")
+            raise NoNativeFormError(f"{type(vec).__name__} is not a native vector env")
         if ACTION_MASK in vec.batch.infos():
-            raise Unsupported("action masks come from infos")
+            raise NoNativeFormError("action masks come from infos")
         if type(network) is not ActorCritic:
-            raise Unsupported(f"{type(network).__name__} is not an actor-critic of one agent")
+            raise NoNativeFormError(f"{type(network).__name__} is not an actor-critic of one agent")
         if network.inputs.device.type != "cpu":
-            raise Unsupported(f"the network is on {network.inputs.device}")
+            raise NoNativeFormError(f"the network is on {network.inputs.device}")
         if network.inputs.gather is not None:
-            raise Unsupported("observations hold window indices")
+            raise NoNativeFormError("observations hold window indices")
         self.vec, self.network, self.settings = vec, network, settings
         self.actions = ActionLayout(vec.action_space)
         try:
@@ -67,9 +67,9 @@ class NativeRollout:
                 "PPO", vec.observation_space, vec.action_space, settings, self._weights()
             )
         except UnsupportedPolicyError as error:
-            raise Unsupported(f"the network has no native program: {error}") from error
+            raise NoNativeFormError(f"the network has no native program: {error}") from error
         if any("/" in name for name in policy.leaves):
-            raise Unsupported("observations are nested")
+            raise NoNativeFormError("observations are nested")
         self._leaves, self._head = policy.leaves, self._layout(policy)
 
     def fill(self, rollout: RolloutBuffer) -> None:
@@ -110,7 +110,7 @@ class NativeRollout:
             return {**head, "choices": list(zip(layout.choices, map(int, starts), strict=True))}
         kind = np.dtype(space.dtype)
         if kind not in (np.float32, np.float64):
-            raise Unsupported(f"actions are {kind}")
+            raise NoNativeFormError(f"actions are {kind}")
         head |= {"is_single": kind == np.float32, "mask": policy.slot_mask_leaf}
         if isinstance(space, Simplex):
             return {**head, "reach": REACH, "bounds": None}
@@ -138,7 +138,7 @@ def chosen_part(wanted: Implementation, name: str, make: Any) -> Any:
         return None
     try:
         return make()
-    except Unsupported as error:
+    except NoNativeFormError as error:
         if wanted == "native":
             raise ValueError(f"{name} cannot be 'native': {error}; use 'auto'") from error
         return None

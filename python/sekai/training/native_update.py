@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from quant_gym_rs._core import ActorCriticTrainer
 from sekai.policy.settings import PolicySettings
-from sekai.training.native_rollout import Unsupported
+from sekai.training.native_rollout import NoNativeFormError
 from sekai.training.policies.actor_critic import (
     FLAT,
     ActorCritic,
@@ -38,7 +38,7 @@ class NativeUpdate:
         threads: largest number of threads; the result does not depend on it.
 
     Raises:
-        Unsupported: the network has no native form.
+        NoNativeFormError: the network has no native form.
     """
 
     def __init__(
@@ -49,13 +49,13 @@ class NativeUpdate:
         threads: int = 1,
     ) -> None:
         if type(network) is not ActorCritic:
-            raise Unsupported(f"{type(network).__name__} is not an actor-critic of one agent")
+            raise NoNativeFormError(f"{type(network).__name__} is not an actor-critic of one agent")
         if network.inputs.device.type != "cpu":
-            raise Unsupported(f"the network is on {network.inputs.device}")
+            raise NoNativeFormError(f"the network is on {network.inputs.device}")
         if network.critic_inputs is not network.inputs:
-            raise Unsupported("the critic has other observations than the actor")
+            raise NoNativeFormError("the critic has other observations than the actor")
         if settings.share_features_extractor:
-            raise Unsupported("actor and critic share the backbone")
+            raise NoNativeFormError("actor and critic share the backbone")
         head = network.actor.head
         is_choice = isinstance(head, CategoricalHead)
         last = head.logits if is_choice else head.rest
@@ -66,9 +66,9 @@ class NativeUpdate:
             weights.append(head.log_std)
         weights += [part for layer in critic for part in (layer.weight, layer.bias)]
         if {id(weight) for weight in weights} != {id(weight) for weight in network.parameters()}:
-            raise Unsupported("the network has other weights than an MLP")
+            raise NoNativeFormError("the network has other weights than an MLP")
         if not all(weight.requires_grad for weight in weights):
-            raise Unsupported("some weights are not trained")
+            raise NoNativeFormError("some weights are not trained")
         self.network, self.optimizer, self.weights = network, optimizer, weights
         self.threads = threads
         self._ends = list(itertools.accumulate(weight.numel() for weight in weights))
@@ -88,7 +88,7 @@ class NativeUpdate:
         log_probs: NDArray[np.float32] | None,
         loss: dict[str, Any],
     ) -> list[Tensor]:
-        """Gradient of the loss of all samples by weight; `log_probs` are those before the update."""
+        """Gradient of the loss of all samples by weight; `log_probs` are of before the update."""
         settings = self._settings(loss, len(samples["advantages"]))
         flat = self._trainer.gradient(self._flat(self.weights), dict(samples), log_probs, settings)
         return self._split(torch.from_numpy(flat))
@@ -179,7 +179,7 @@ class NativeUpdate:
 
 def _linear_layers(body: Backbone) -> list[nn.Linear]:
     if type(body) is not MLPBackbone:
-        raise Unsupported(f"the backbone {type(body).__name__} is not an MLP")
+        raise NoNativeFormError(f"the backbone {type(body).__name__} is not an MLP")
     return [layer for layer in body.body if isinstance(layer, nn.Linear)]
 
 

@@ -31,7 +31,7 @@ from sekai.training.multi_agent.joint_env import JointSpaces, JointTrainingEnv
 from sekai.training.native_rollout import (
     Implementation,
     NativeRollout,
-    Unsupported,
+    NoNativeFormError,
     chosen_part,
 )
 from sekai.training.native_update import NativeUpdate
@@ -150,7 +150,7 @@ class OnPolicyAgent(Agent):
 
     def _make_native(self) -> NativeRollout:
         if self._watch is not None:
-            raise Unsupported("learn_where reads infos in every step")
+            raise NoNativeFormError("learn_where reads infos in every step")
         return NativeRollout(self.vec, self.network, self.settings.policy)
 
     def _group_rollout(self, vec: JointTrainingEnv, group: Group) -> GroupRollout:
@@ -351,9 +351,9 @@ class Learner:
 
     def _make_native(self, agent: OnPolicyAgent) -> NativeUpdate:
         if not self.flattens or isinstance(self.rollout, GroupRollout):
-            raise Unsupported("observations are not those of an MLP of one agent")
+            raise NoNativeFormError("observations are not those of an MLP of one agent")
         if agent.native_loss() is None:
-            raise Unsupported(f"the loss of {type(agent).__name__} has no native form")
+            raise NoNativeFormError(f"the loss of {type(agent).__name__} has no native form")
         settings, optimizer = self.settings, self.gradient_step.optimizer
         return NativeUpdate(self.network, optimizer, settings.policy, settings.threads)
 
