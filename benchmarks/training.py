@@ -21,6 +21,7 @@ from measure import interleaved, medians, show
 from plain_ppo import PlainPPO, PlainSettings
 from sekai.compat import to_stable_baselines3
 from sekai.training import PPO
+from sekai.training.native_rollout import Implementation
 from sekai.vector import VecEnv
 from training_phases import phases_of
 from training_race import race
@@ -58,12 +59,13 @@ def envs_of(size: Size) -> VecEnv:
     return sekai.make_vec(ENV, size.envs, copy=False, num_threads=1)
 
 
-def ours(size: Size, normalise: bool) -> PPO:
+def ours(size: Size, normalise: bool, mode: Implementation = "auto") -> PPO:
     """PPO of sekai."""
     policy = {"backbone": "mlp", "norm_obs": normalise}
     return PPO(
         envs_of(size), policy=policy, norm_reward=normalise, n_steps=size.rollout_steps,
         n_epochs=EPOCHS, batch_size=size.samples // size.minibatches, learning_rate=RATE,
+        rollout=mode, update=mode,
     )  # fmt: skip
 
 
@@ -78,6 +80,7 @@ def theirs(size: Size) -> Any:
 def subjects(size: Size) -> dict[str, Callable[[], int]]:
     """Return a training run of each implementation; a unit is one env-step."""
     scaled, raw, model = ours(size, True), ours(size, False), theirs(size)
+    by_torch = ours(size, False, "torch")
     settings = PlainSettings(
         rollout_steps=size.rollout_steps, epochs=EPOCHS, minibatches=size.minibatches,
         learning_rate=RATE,
@@ -85,6 +88,7 @@ def subjects(size: Size) -> dict[str, Callable[[], int]]:
     plain = PlainPPO(envs_of(size), settings)
     learners: dict[str, Callable[[], object]] = {
         "sekai": lambda: raw.fit(size.samples),
+        "sekai, rollouts and updates by torch": lambda: by_torch.fit(size.samples),
         "sekai, observations and rewards normalised": lambda: scaled.fit(size.samples),
         "plain single file": lambda: plain.fit(size.samples),
         "stable-baselines3": lambda: model.learn(size.samples, reset_num_timesteps=False),
@@ -115,9 +119,9 @@ def equal_settings(size: Size, repeats: int) -> None:
     )
 
 
-def phases(size: Size, iterations: int) -> None:
+def phases(size: Size, iterations: int, mode: Implementation) -> None:
     """Print CPU time by phase of our PPO."""
-    agent = ours(size, True)
+    agent = ours(size, True, mode)
     agent.fit(size.samples)
     found = phases_of(agent, iterations * size.samples)
     whole = sum(found.values())
@@ -126,7 +130,7 @@ def phases(size: Size, iterations: int) -> None:
         for name, seconds in found.items()
     ]
     rows.append(["all", f"{1e3 * whole / iterations:.1f}", "100.0%"])
-    show(f"CPU time by phase, {size}", ["", "ms CPU per iteration", "share"], rows)
+    show(f"CPU time by phase, {mode}, {size}", ["", "ms CPU per iteration", "share"], rows)
 
 
 def time_to_score(goal: str, found: dict[str, list[float]]) -> None:
@@ -151,7 +155,8 @@ def main() -> None:
     for size in SIZES:
         equal_settings(size, repeats=9)
     for size in SIZES[:2]:
-        phases(size, iterations=8)
+        phases(size, 8, "native")
+        phases(size, 8, "torch")
     time_to_score(f"{ENV} to a mean wealth of {GOAL}", seconds_to_goal(range(10, 31)))
     time_to_score(f"Portfolio-v0 to {training_race.GOAL} basis points a day", race(range(5)))
     show_ray()

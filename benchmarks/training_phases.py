@@ -15,6 +15,8 @@ from sekai.training import PPO
 __all__ = ["PHASES", "phases_of"]
 
 PHASES = (
+    "native rollout",
+    "native update",
     "env step",
     "policy forward",
     "storing",
@@ -87,6 +89,7 @@ def _watched(agent: PPO, clock: Clock) -> Iterator[None]:
         (learner, "_preprocessed", "normalisation"),
         (learner, "_rewards", "normalisation"),
         (learner, "batch", "advantages"),
+        (learner, "train_natively", "native update"),
         (learner, "log_probs", "loss forward"),
         (agent, "_loss", "loss forward"),
         (learner.gradient_step.optimizer, "step", "optimiser"),
@@ -94,6 +97,8 @@ def _watched(agent: PPO, clock: Clock) -> Iterator[None]:
         (learner, "minibatch", "drawing samples"),
         (torch.Tensor, "backward", "backward"),
     ]
+    if agent.native_rollout is not None:
+        places.append((agent.native_rollout, "fill", "native rollout"))
     patches = [
         patch.object(owner, name, clock.timed(phase, getattr(owner, name)))
         for owner, name, phase in places

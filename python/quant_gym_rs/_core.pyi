@@ -505,6 +505,46 @@ class PolicyActor:
         self, outputs: NDArray[np.float32], used: NDArray[np.float32] | None
     ) -> NDArray[Any]: ...
 
+class ActorCriticTrainer:
+    """Actor and critic, multilayer perceptrons that share nothing, and their gradient steps."""
+
+    def __new__(
+        cls,
+        actor: Sequence[int],
+        critic: Sequence[int],
+        activation: str,
+        choices: Sequence[int],
+        is_bounded: bool,
+    ) -> ActorCriticTrainer: ...
+    @property
+    def size(self) -> int: ...
+    def values(
+        self, parameters: NDArray[np.float32], observations: NDArray[np.float32]
+    ) -> NDArray[np.float32]: ...
+    def update(
+        self,
+        state: dict[str, Any],
+        samples: dict[str, Any],
+        order: NDArray[np.int64],
+        settings: dict[str, Any],
+    ) -> tuple[int, dict[str, float] | None]: ...
+    def gradient(
+        self,
+        parameters: NDArray[np.float32],
+        samples: dict[str, Any],
+        log_probs: NDArray[np.float32] | None,
+        settings: dict[str, Any],
+    ) -> NDArray[np.float32]: ...
+
+def advantages(
+    rewards: NDArray[np.float32],
+    values: NDArray[np.float32],
+    next_values: NDArray[np.float32],
+    done: NDArray[np.bool_],
+    terminated: NDArray[np.bool_],
+    gamma: float,
+    gae_lambda: float,
+) -> NDArray[np.float32]: ...
 @final
 class PolicyProgram:
     """Program of a policy network: a list of operations over rows of observations."""
@@ -590,6 +630,18 @@ class _NativeBatch(Generic[_Observation]):
         final_observations: _Observation | None,
         skip: NDArray[np.bool_] | None,
     ) -> None: ...
+    def rollout(
+        self,
+        policy: PolicyProgram,
+        head: dict[str, Any],
+        key: tuple[int, int],
+        observations: Any,
+        chosen: NDArray[np.float32],
+        rewards: NDArray[np.float64],
+        terminated: NDArray[np.bool_],
+        truncated: NDArray[np.bool_],
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
+    def write_cuts(self, observations: Any) -> None: ...
     def reset_one(self, seed: int | None = None) -> ResetResult[_Observation]: ...
     def step_one(self, action: Any) -> StepResult[_Observation]: ...
     def clone_env(self, source: int, target: int) -> None: ...

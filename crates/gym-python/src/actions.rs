@@ -16,6 +16,9 @@ pub(crate) trait ActionNumber: Element + Copy + Default {
     /// Name in errors.
     const NAME: &'static str;
 
+    /// A number that a policy chose.
+    fn of_number(number: f64) -> Self;
+
     /// One number, or `None` if the value is something else.
     fn read(value: &Bound<'_, PyAny>) -> Option<Self>;
 
@@ -25,6 +28,10 @@ pub(crate) trait ActionNumber: Element + Copy + Default {
 
 impl ActionNumber for f64 {
     const NAME: &'static str = "numbers";
+
+    fn of_number(number: f64) -> Self {
+        number
+    }
 
     fn read(value: &Bound<'_, PyAny>) -> Option<Self> {
         // A bool is a number in Python and NumPy, but not a valid amount.
@@ -40,6 +47,11 @@ impl ActionNumber for f64 {
 
 impl ActionNumber for i64 {
     const NAME: &'static str = "whole numbers";
+
+    #[allow(clippy::cast_possible_truncation)] // policies choose whole numbers
+    fn of_number(number: f64) -> Self {
+        number as Self
+    }
 
     fn read(value: &Bound<'_, PyAny>) -> Option<Self> {
         // A bool is an int in Python, but not a valid choice.

@@ -1,7 +1,7 @@
 //! Batches of any task, for Python: the protocol `sekai.vector.NativeBatch`, and a fast path for a
 //! single env.
 
-use gym::{Batch, BatchError, MOST_THREADS, Observation, Outcome, RowsOf, StepOut, Task};
+use gym::{Batch, BatchError, Cut, MOST_THREADS, Observation, Outcome, RowsOf, StepOut, Task};
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -65,7 +65,7 @@ pub(crate) fn thread_count(threads: i64) -> PyResult<usize> {
 pub(crate) struct NativeBatch<T: Task> {
     pub(crate) batch: Batch<T>,
     names: Vec<Py<PyString>>,
-    layout: <T::Observation as Observation>::Layout,
+    pub(crate) layout: <T::Observation as Observation>::Layout,
     /// Observation and outcome buffers of a batch of one.
     pub(crate) observation: T::Observation,
     pub(crate) action: Vec<T::Action>,
@@ -73,6 +73,8 @@ pub(crate) struct NativeBatch<T: Task> {
     info_template: Py<PyDict>,
     /// A copy of the actions of all envs.
     actions: Vec<T::Action>,
+    /// Episodes that the last rollout truncated.
+    pub(crate) cuts: Vec<Cut<T::Observation>>,
 }
 
 /// Array arguments of a step.
@@ -107,6 +109,7 @@ impl<T: Task<Action: ActionNumber, Observation: PyObservation>> NativeBatch<T> {
             layout,
             action: vec![T::Action::default(); prototype.action_len()],
             actions: Vec::new(),
+            cuts: Vec::new(),
         })
     }
 

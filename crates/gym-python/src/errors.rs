@@ -30,7 +30,8 @@ pub(crate) fn of_batch(error: &BatchError) -> PyErr {
         BatchError::Waiting { .. } => NotReadyError::new_err(error.to_string()),
         BatchError::NoSuchEnv { .. }
         | BatchError::Length { .. }
-        | BatchError::PartLength { .. } => PyValueError::new_err(error.to_string()),
+        | BatchError::PartLength { .. }
+        | BatchError::Unreadable(_) => PyValueError::new_err(error.to_string()),
     }
 }
 

@@ -24,6 +24,8 @@
 #![allow(clippy::needless_pass_by_value)] // arguments arrive from Python by value
 
 mod actions;
+mod actor_critic;
+mod advantages;
 mod arrays;
 mod batch;
 mod episodes;
@@ -57,6 +59,7 @@ mod projection;
 mod record;
 mod result;
 mod reward_scale;
+mod rollout;
 mod scene;
 mod trading;
 mod trading_env;
@@ -67,6 +70,10 @@ use pyo3::prelude::*;
 
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use crate::actor_critic::ActorCriticTrainer;
+    #[pymodule_export]
+    use crate::advantages::advantages;
     #[pymodule_export]
     use crate::episodes::EpisodeTotals;
     #[pymodule_export]

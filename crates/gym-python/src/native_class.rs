@@ -71,6 +71,30 @@ macro_rules! native_batch {
                 $crate::native_class::exclusive(slf)?.0.step(slf.py(), &arrays)
             }
 
+            /// Step every env many times with the actions of a policy.
+            #[allow(clippy::too_many_arguments)] // a row of each array for every step
+            fn rollout<'py>(
+                slf: &Bound<'py, Self>,
+                policy: &Bound<'py, $crate::policy::PolicyProgram>,
+                head: &Bound<'py, pyo3::types::PyDict>,
+                key: (u64, u64),
+                observations: &Bound<'py, PyAny>,
+                chosen: &Bound<'py, PyAny>,
+                rewards: &Bound<'py, PyAny>,
+                terminated: &Bound<'py, PyAny>,
+                truncated: &Bound<'py, PyAny>,
+            ) -> PyResult<$crate::rollout::CutIndices<'py>> {
+                let arrays = $crate::rollout::RolloutArrays {
+                    observations, chosen, rewards, terminated, truncated,
+                };
+                $crate::native_class::exclusive(slf)?.0.rollout(policy, head, key, &arrays)
+            }
+
+            /// Write the final observations of episodes that the last rollout truncated.
+            fn write_cuts(slf: &Bound<'_, Self>, observations: &Bound<'_, PyAny>) -> PyResult<()> {
+                $crate::native_class::exclusive(slf)?.0.write_cuts(observations)
+            }
+
             /// Reset a batch of one.
             #[pyo3(signature = (seed=None))]
             fn reset_one(

@@ -1,6 +1,6 @@
 //! Observations as Python arrays: one array, or a dict of them (see `observation_parts`).
 
-use gym::Observation;
+use gym::{Number, Observation};
 use numpy::{Element, PyArray1, PyReadwriteArrayDyn};
 use pyo3::prelude::*;
 
@@ -27,7 +27,7 @@ pub(crate) trait PyObservation: Observation {
     -> PyResult<Bound<'py, PyAny>>;
 }
 
-impl<N: Element + Copy + Default + 'static> PyObservation for Vec<N> {
+impl<N: Element + Number> PyObservation for Vec<N> {
     type Arrays<'py> = PyReadwriteArrayDyn<'py, N>;
 
     fn writable<'py>(

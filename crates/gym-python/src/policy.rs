@@ -109,6 +109,11 @@ impl PolicyProgram {
         &self.widths
     }
 
+    /// Names of the leaves.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
     pub(crate) fn network(&self) -> MutexGuard<'_, Network> {
         self.network.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -125,7 +130,7 @@ fn mask_of(mask: &Bound<'_, PyAny>, count: usize) -> PyResult<Vec<bool>> {
     flags("allowed", mask, &shape)
 }
 
-fn refused(error: PolicyError) -> PyErr {
+pub(crate) fn refused(error: PolicyError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
@@ -263,10 +268,10 @@ impl Owned {
 }
 
 /// Arguments of an operation by name.
-struct Arguments<'a, 'py>(&'a Bound<'py, PyDict>);
+pub(crate) struct Arguments<'a, 'py>(pub(crate) &'a Bound<'py, PyDict>);
 
 impl<'py> Arguments<'_, 'py> {
-    fn get(&self, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    pub(crate) fn get(&self, name: &str) -> PyResult<Bound<'py, PyAny>> {
         let value = self.0.get_item(name)?;
         value.ok_or_else(|| PyValueError::new_err(format!("an operation needs {name:?}")))
     }

@@ -193,7 +193,12 @@ fn rows_of(array: &Bound<'_, PyAny>) -> PyResult<usize> {
     Ok(array.cast::<PyUntypedArray>()?.shape().first().copied().unwrap_or(0))
 }
 
-fn action_kind(kind: &str, sizes: Vec<i64>, limits: &[(f64, f64)]) -> PyResult<ActionKind> {
+/// Kind of actions by its name, sizes and limits; see `sekai.policy.acting`.
+pub(crate) fn action_kind(
+    kind: &str,
+    sizes: Vec<i64>,
+    limits: &[(f64, f64)],
+) -> PyResult<ActionKind> {
     let wrong = || PyValueError::new_err(format!("no actions of kind {kind:?}, {sizes:?}"));
     Ok(match (kind, sizes.as_slice()) {
         ("choices", sizes) if sizes.len().is_multiple_of(2) => {

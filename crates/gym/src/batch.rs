@@ -19,11 +19,11 @@ const SLICE_NANOSECONDS: u64 = 100_000_000;
 pub struct Batch<T> {
     pub(crate) episodes: Vec<Episode<T>>,
     pub(crate) step_limit: Option<u64>,
-    threads: Threads,
+    pub(crate) threads: Threads,
     /// Current info of each env, one row per env.
-    infos: Vec<f64>,
+    pub(crate) infos: Vec<f64>,
     /// Final info of each env whose episode ended in the last step, one row per env.
-    final_infos: Vec<f64>,
+    pub(crate) final_infos: Vec<f64>,
 }
 
 /// Error of a refused batch call; the state is unchanged.
@@ -51,6 +51,9 @@ pub enum BatchError {
         /// The first such env.
         env: usize,
     },
+    /// Observations that a policy cannot read.
+    #[error("the policy cannot read the observations: {0}")]
+    Unreadable(String),
     /// Env index out of range.
     #[error("expected an env from 0 to {last}, got {got}")]
     NoSuchEnv {

@@ -2,6 +2,7 @@
 //! returns, episode statistics) and the rules of tasks are written once, for single envs and
 //! batches alike.
 
+mod advantages;
 mod batch;
 mod batch_state;
 mod episodes;
@@ -17,6 +18,7 @@ mod parts;
 pub mod portfolio;
 mod reward_memory;
 mod reward_scale;
+mod rollout;
 mod rows;
 mod settings_error;
 mod task;
@@ -25,17 +27,19 @@ mod trading;
 mod welford;
 mod windows;
 
+pub use advantages::{RolloutSteps, advantages};
 pub use batch::{Batch, BatchError};
 pub use batch_state::BatchStateError;
 pub use episodes::{EpisodeClock, Episodes, Finished};
 pub use market_making::{MarketMaking, MarketMakingSettings, Quotes};
 pub use moments::{Moments, MomentsError, Sample};
-pub use observation::Observation;
+pub use observation::{Number, Numbers, Observation, SINGLE};
 pub use optimal_execution::{
     ActionUnit, OptimalExecution, OptimalExecutionSettings, OptimalTrajectory,
 };
 pub use parts::Shape;
 pub use reward_scale::RewardScale;
+pub use rollout::{Actor, Cut, RolloutOut};
 pub use rows::StepOut;
 pub use settings_error::SettingsError;
 pub use task::{ActionError, Outcome, RowsOf, Task};

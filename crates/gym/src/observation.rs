@@ -4,6 +4,39 @@
 
 use crate::batch::BatchError;
 
+/// Name of an observation that is a row of numbers.
+pub const SINGLE: &str = "observation";
+
+/// Numbers of rows of observations, of any type.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum Numbers<'a> {
+    F32(&'a [f32]),
+    F64(&'a [f64]),
+    I64(&'a [i64]),
+    I32(&'a [i32]),
+    I8(&'a [i8]),
+    Bool(&'a [bool]),
+}
+
+/// Number of an observation.
+pub trait Number: Copy + Default + Send + Sync + 'static {
+    /// Numbers of this type.
+    fn numbers(numbers: &[Self]) -> Numbers<'_>;
+}
+
+macro_rules! numbers {
+    ($($variant:ident: $number:ty),+) => {
+        $(impl Number for $number {
+            fn numbers(numbers: &[Self]) -> Numbers<'_> {
+                Numbers::$variant(numbers)
+            }
+        })+
+    };
+}
+
+numbers!(F32: f32, F64: f64, I64: i64, I32: i32, I8: i8, Bool: bool);
+
 /// Observation buffers, and their division into rows.
 pub trait Observation: Send + Sync {
     /// Shape of one env's observation.
@@ -39,13 +72,22 @@ pub trait Observation: Send + Sync {
     /// Observation row of env `env`.
     fn row<'a>(rows: &'a mut Self::Rows<'_>, layout: &Self::Layout, env: usize) -> Self::Rows<'a>;
 
+    /// The same rows, for a shorter time.
+    fn reborrow<'a>(rows: &'a mut Self::Rows<'_>) -> Self::Rows<'a>;
+
+    /// Names of the parts; [`SINGLE`] for a row of numbers.
+    fn names() -> &'static [&'static str];
+
+    /// Numbers of all rows, of each part in the order of `names`; an absent part has none.
+    fn numbers<'a>(rows: &'a Self::Rows<'_>) -> Vec<Numbers<'a>>;
+
     /// Copy as many rows as there are.
     fn copy(from: &Self::Rows<'_>, into: &mut Self::Rows<'_>);
 }
 
 /// A row of numbers of one type for each env; the layout is how many.
 #[allow(clippy::mut_mut)] // the rows are references themselves
-impl<N: Copy + Default + Send + Sync + 'static> Observation for Vec<N> {
+impl<N: Number> Observation for Vec<N> {
     type Layout = usize;
     type Rows<'a> = &'a mut [N];
 
@@ -77,6 +119,18 @@ impl<N: Copy + Default + Send + Sync + 'static> Observation for Vec<N> {
     #[inline]
     fn row<'a>(rows: &'a mut &mut [N], layout: &usize, env: usize) -> &'a mut [N] {
         &mut rows[env * layout..][..*layout]
+    }
+
+    fn reborrow<'a>(rows: &'a mut &mut [N]) -> &'a mut [N] {
+        rows
+    }
+
+    fn names() -> &'static [&'static str] {
+        &[SINGLE]
+    }
+
+    fn numbers<'a>(rows: &'a &mut [N]) -> Vec<Numbers<'a>> {
+        vec![N::numbers(rows)]
     }
 
     #[inline]

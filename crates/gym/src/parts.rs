@@ -140,6 +140,18 @@ macro_rules! parts {
                 $rows { $($part,)+ }
             }
 
+            fn reborrow<'a>(rows: &'a mut $rows<'_>) -> $rows<'a> {
+                $rows { $($part: &mut *rows.$part,)+ }
+            }
+
+            fn names() -> &'static [&'static str] {
+                &[$(stringify!($part)),+]
+            }
+
+            fn numbers<'a>(rows: &'a $rows<'_>) -> Vec<$crate::Numbers<'a>> {
+                vec![$(<$number as $crate::Number>::numbers(&*rows.$part)),+]
+            }
+
             #[inline]
             fn copy(from: &$rows<'_>, into: &mut $rows<'_>) {
                 $(into.$part.copy_from_slice(from.$part);)+

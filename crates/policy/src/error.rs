@@ -51,6 +51,14 @@ pub enum PolicyError {
         /// Largest size of a row.
         limit: usize,
     },
+    /// The outputs of a network do not fit the distribution of its actions.
+    #[error("the outputs of a policy that is sampled must be {expected} numbers, got {got}")]
+    Outputs {
+        /// Numbers that the distribution has.
+        expected: usize,
+        /// Numbers of all outputs.
+        got: usize,
+    },
     /// The program has no operations.
     #[error("a network needs at least one operation")]
     NoOperations,

@@ -7,21 +7,29 @@
 //! everywhere, so that the bits are the same on every machine.
 
 mod actions;
+mod actor_critic;
 mod assets;
 mod dense;
 mod dispatch;
 mod error;
 mod functions;
+mod gradient;
 mod lanes;
 mod network;
 mod operation;
 mod plan;
 mod rows;
+mod sampling;
 mod windows;
 
 pub use actions::{ActionKind, Actions};
+pub use actor_critic::{
+    ActorCritic, ActorCriticShape, DivergedError, Samples, TrainingState, UpdateMetrics,
+    UpdateSettings,
+};
 pub use error::{InputError, PolicyError};
 pub use functions::{exp, sigmoid, silu, tanh};
 pub use network::Network;
 pub use operation::{Function, Matrix, Operation};
 pub use rows::Rows;
+pub use sampling::{Head, Memory, Noise, Sampler};

@@ -13,7 +13,7 @@ const CHUNK_ROWS: usize = 64;
 const CHUNK_NUMBERS: usize = 1 << 18;
 
 /// A program that is ready to run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Network {
     leaves: Vec<usize>,
     steps: Vec<Step>,

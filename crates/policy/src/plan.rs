@@ -8,7 +8,7 @@ use crate::operation::{Matrix, Operation};
 pub(crate) const MAX_ROW: usize = 1 << 28;
 
 /// An operation with its packed layers.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) operation: Operation,
     pub(crate) layers: Vec<Dense>,

@@ -31,6 +31,11 @@ macro_rules! each_type {
 }
 
 impl Rows<'_> {
+    /// True if a number of a mask is not zero.
+    pub(crate) fn is_set(self, index: usize) -> bool {
+        each_type!(self, numbers => numbers[index].to_float() != 0.0)
+    }
+
     /// Number of numbers.
     #[must_use]
     #[allow(clippy::len_without_is_empty)]

@@ -13,7 +13,7 @@ from sekai.policy.actions import REACH, ActionLayout
 from sekai.policy.observations import is_action_mask
 from sekai.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Simplex, Space
 
-__all__ = ["NativeActions"]
+__all__ = ["NativeActions", "action_kind"]
 
 EXACT = 2.0**53
 """Integers up to here are exact as floats, by which native bounds are compared."""
@@ -62,7 +62,7 @@ class NativeActions:
         index = None if fields is None or slot_mask is None else keys.index(slot_mask)
         self._is_scalar = isinstance(self.space, Discrete)
         self._dtype = np.dtype(self.space.dtype) if self.space.dtype is not None else None
-        kind, sizes, limits = _kind(self.space, layout)
+        kind, sizes, limits = action_kind(self.space, layout)
         shape = () if self._is_scalar else tuple(self.space.shape or ())
         is_float32 = self._dtype == np.float32 and kind != "choices"
         self._actor = PolicyActor(program, kind, sizes, limits, shape, is_float32, fields, index)
@@ -89,10 +89,10 @@ class NativeActions:
         return actions.astype(self._dtype)
 
 
-def _kind(
+def action_kind(
     space: Space[Any], layout: ActionLayout
 ) -> tuple[str, list[int], list[tuple[float, float]]]:
-    """Kind of actions with its sizes and limits."""
+    """Kind of actions with its sizes and limits, as the native core reads them."""
     if isinstance(space, (Discrete, MultiDiscrete)):
         starts = np.broadcast_to(space.start, len(layout.choices)) if layout.choices else []
         return "choices", [*layout.choices, *map(int, np.ravel(starts))], []

@@ -36,6 +36,7 @@ __all__ = [
     "NativeNetwork",
     "NativePolicy",
     "native_network",
+    "stochastic_actor",
 ]
 
 MIN_LOG_STD, MAX_LOG_STD = -5.0, 2.0
@@ -69,13 +70,16 @@ class NativeNetwork:
 Maker = Callable[[Leaves, ActionLayout, PolicySettings, Weights], NativeNetwork]
 
 
-def _actor_critic(
+NORMALIZERS = ("inputs", "actor.inputs", "critic_inputs", "critic.inputs")
+"""Modules of an actor-critic that share a normalizer, which files hold for each."""
+
+
+def stochastic_actor(
     leaves: Leaves, actions: ActionLayout, settings: PolicySettings, weights: Weights
-) -> NativeNetwork:
-    # One normalizer, which the file holds for each module that has it.
-    prefixes = ("inputs", "actor.inputs", "critic_inputs", "critic.inputs")
+) -> tuple[PolicyProgram, NDArray[np.float32] | None]:
+    """Program of the logits or means of an actor-critic, and the standard deviations of means."""
     program = ProgramBuilder(leaves, settings, weights)
-    body = body_of(program, program.inputs(prefixes), "actor.body")
+    body = body_of(program, program.inputs(NORMALIZERS), "actor.body")
     std = None
     if actions.is_choice:
         output = program.logits(body, "actor.head", actions)
@@ -84,12 +88,19 @@ def _actor_critic(
         std = np.exp(log_std)
         if actions.is_bounded:
             output = program.add("tanh", input=output)
+    return program.build(output), std
+
+
+def _actor_critic(
+    leaves: Leaves, actions: ActionLayout, settings: PolicySettings, weights: Weights
+) -> NativeNetwork:
+    actor, std = stochastic_actor(leaves, actions, settings, weights)
     value = ProgramBuilder(leaves, settings, weights)
-    critic_body = body_of(value, value.inputs(prefixes), "critic.body")
+    critic_body = body_of(value, value.inputs(NORMALIZERS), "critic.body")
     values = value.linear(critic_body.whole, "critic.value", critic_body.width, 1)
     if settings.share_features_extractor:
         weights.require_shared("actor.body.", "critic.body.")
-    return NativeNetwork(program.build(output), value.build(values), std)
+    return NativeNetwork(actor, value.build(values), std)
 
 
 def _deterministic(
@@ -269,6 +280,18 @@ class NativePolicy(SpacePolicy):
             if action is not None:
                 return action
         return super().predict(observation, deterministic, action_mask)
+
+    @property
+    def mask_leaves(self) -> tuple[str, ...]:
+        """Leaves of the observation with the mask of discrete actions."""
+        if not self.actions.choices:
+            return ()
+        return (ACTION_MASK,) if ACTION_MASK in self.leaves else self._masks
+
+    @property
+    def slot_mask_leaf(self) -> str | None:
+        """Leaf of the observation with the mask of continuous actions in use; None for all."""
+        return self._slot_mask
 
     def predict_batch(
         self, observations: Any, deterministic: bool = True, action_mask: Any = None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
@@ -38,8 +39,25 @@ class A2C(OnPolicyAgent):
     settings: A2CSettings
 
     def _update(self, learner: Learner, batch: Batch) -> Metrics:
+        loss = self.native_loss()
+        if learner.native_update is not None and loss is not None:
+            return learner.train_natively(batch, torch.arange(len(batch)), loss, len(batch))
         samples = learner.minibatch(batch)
         return mean_of([learner.gradient_step(self._loss(learner, samples))])
+
+    def native_loss(self) -> dict[str, Any] | None:
+        """Hyperparameters of the loss; None if a subclass has another."""
+        if type(self)._loss is not A2C._loss or type(self)._update is not A2C._update:
+            return None
+        settings = self.settings
+        return {
+            "clip": None,
+            "normalize_advantage": settings.normalize_advantage,
+            "ent_coef": settings.ent_coef,
+            "vf_coef": settings.vf_coef,
+            "max_grad_norm": settings.max_grad_norm,
+            "kl_limit": None,
+        }
 
     def _loss(self, learner: Learner, batch: Batch) -> dict[str, Tensor]:
         settings, advantages = self.settings, batch.advantages

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from sekai.policy.observations import Leaf
+from quant_gym_rs._core import advantages as native_advantages
+from sekai.policy.observations import Leaf, is_action_mask
 from sekai.policy.settings import SEVERAL_KINDS, require
 from sekai.training.actions import ActionMap
 from sekai.training.agent import Agent, DivergedError, Metrics
@@ -27,8 +28,15 @@ from sekai.training.multi_agent.groups import (
     joint_leaves,
 )
 from sekai.training.multi_agent.joint_env import JointSpaces, JointTrainingEnv
+from sekai.training.native_rollout import (
+    Implementation,
+    NativeRollout,
+    NoNativeFormError,
+    chosen_part,
+)
+from sekai.training.native_update import NativeUpdate
 from sekai.training.normalizers import Gather, RewardScaler
-from sekai.training.policies.actor_critic import ActorCritic
+from sekai.training.policies.actor_critic import FLAT, ActorCritic, MLPBackbone
 from sekai.training.risk import KINDS, RiskKind, make_risk
 from sekai.training.rng import EnvSlice
 from sekai.training.rollout import Cut, RolloutBuffer
@@ -87,8 +95,19 @@ class OnPolicySettings(AgentSettings):
     """Observations of critics with several agents: those of the agent, or of all agents
     (centralized critic)."""
 
+    rollout: Implementation = "auto"
+    """Implementation of rollouts: "native" acts and steps native envs in one call, "torch" acts
+    step by step, "auto" is "native" where the env and the network have a native form."""
+
+    update: Implementation = "auto"
+    """Implementation of gradient steps: "native" takes those of a rollout in one call, "torch" one
+    by one, "auto" is "native" for MLP actor-critics of one agent on the CPU."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name in ("rollout", "update"):
+            value, allowed = getattr(self, name), ("auto", "native", "torch")
+            require(value in allowed, name, f"one of {allowed}", value)
         self._require_count("n_steps")
         self._require_share("gae_lambda")
         require(self.risk in KINDS, "risk", f"one of {KINDS}", self.risk)
@@ -111,6 +130,10 @@ class OnPolicyAgent(Agent):
     def _update(self, learner: Learner, batch: Batch) -> Metrics:
         """Train on the samples of a rollout."""
 
+    def native_loss(self) -> dict[str, Any] | None:
+        """Hyperparameters of the loss for `NativeUpdate`; None if it has no native form."""
+        return None
+
     def _build(self) -> None:
         self.rollout = RolloutBuffer(self.vec, self.actions, self.settings.n_steps)
         if isinstance(self.vec, JointTrainingEnv):
@@ -123,6 +146,12 @@ class OnPolicyAgent(Agent):
             network = self.make_network(self.leaves, self.actions, self.settings, self.gather)
             self.network = network.to(self.device)
             self.learners = {"": Learner(self, self.rollout, self.network)}
+        self.native_rollout = chosen_part(self.settings.rollout, "rollout", self._make_native)
+
+    def _make_native(self) -> NativeRollout:
+        if self._watch is not None:
+            raise NoNativeFormError("learn_where reads infos in every step")
+        return NativeRollout(self.vec, self.network, self.settings.policy)
 
     def _group_rollout(self, vec: JointTrainingEnv, group: Group) -> GroupRollout:
         return GroupRollout(vec, self.rollout, group, self.settings.critic == "central")
@@ -210,6 +239,9 @@ class OnPolicyAgent(Agent):
         self.rollout.begin(seed)
 
     def _act_steps(self, step_counts: Sequence[int]) -> None:
+        if self.native_rollout is not None:
+            self.native_rollout.fill(self.rollout)
+            return
         network = self.network
         self.rollout.fill(
             lambda observations: network.choose(observations, deterministic=False),
@@ -301,6 +333,10 @@ class Learner:
         # Windows and images are not preprocessed once for all epochs: they need not fit memory.
         has_images = any(leaf.is_image for leaf in network.inputs.leaves.values())
         self.preprocesses = network.inputs.gather is None and not has_images
+        bodies = (network.actor.body, network.critic.body)
+        # Side by side once, instead of in every minibatch of actor and critic.
+        is_flat = self.preprocesses and not self.is_central
+        self.flattens = is_flat and all(type(body) is MLPBackbone for body in bodies)
         self.mask_names = network.actor.mask_names
         self.risk = make_risk(
             settings.risk, settings.risk_weight, settings.risk_level, rollout.count
@@ -309,6 +345,17 @@ class Learner:
         if settings.norm_reward:
             self.scaler = RewardScaler(settings.gamma, rollout.count)
         self.gradient_step = GradientStep(network, settings)
+        self.native_update: NativeUpdate | None = chosen_part(
+            settings.update, "update", lambda: self._make_native(agent)
+        )
+
+    def _make_native(self, agent: OnPolicyAgent) -> NativeUpdate:
+        if not self.flattens or isinstance(self.rollout, GroupRollout):
+            raise NoNativeFormError("observations are not those of an MLP of one agent")
+        if agent.native_loss() is None:
+            raise NoNativeFormError(f"the loss of {type(agent).__name__} has no native form")
+        settings, optimizer = self.settings, self.gradient_step.optimizer
+        return NativeUpdate(self.network, optimizer, settings.policy, settings.threads)
 
     def use_rollout(self, rollout: RolloutBuffer) -> None:
         """Read another rollout of the same envs from now on."""
@@ -334,7 +381,7 @@ class Learner:
         done = terminated | torch.from_numpy(rollout.truncated)
         rows = (rollout.steps + 1) * rollout.count
         values = self._values(rows, observations).reshape(-1, rollout.count)
-        after = next_values(rollout.cuts, values, self.network.critic)
+        after = next_values(rollout.cuts, values, self._critic)
         steps = None
         if self.shaping is not None:
             steps = _steps(tables, rollout.rewards, rollout.terminated, rollout.truncated)
@@ -393,12 +440,13 @@ class Learner:
         self, values: Tensor, after: Tensor, rewards: Tensor, done: Tensor, terminated: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Generalized advantage estimates (GAE) and returns: times by envs."""
-        gamma, gae_lambda = self.settings.gamma, self.settings.gae_lambda
-        delta = rewards + gamma * (~terminated).int() * after - values
-        decay = gae_lambda * gamma * (~done).int()
-        advantages, running = torch.empty_like(after), torch.zeros(())
-        for step in reversed(range(len(delta))):
-            running = advantages[step] = delta[step] + running * decay[step]
+        settings = self.settings
+        arrays = (
+            table.contiguous().numpy() for table in (rewards, values, after, done, terminated)
+        )
+        advantages = torch.from_numpy(
+            native_advantages(*arrays, settings.gamma, settings.gae_lambda)
+        )
         return advantages, advantages + values
 
     def _rewards(
@@ -415,11 +463,21 @@ class Learner:
         scaled: Tensor = self.scaler(rewards)
         return scaled
 
+    def _critic(self, observations: dict[str, Tensor]) -> Tensor:
+        """Values of raw observations."""
+        if self.native_update is not None:
+            return self.native_update.values(self._preprocessed(observations))
+        values: Tensor = self.network.critic(observations)
+        return values
+
     def _preprocessed(self, observations: dict[str, Tensor]) -> dict[str, Tensor]:
         """Observations in the form that minibatches hold."""
         if not self.preprocesses:
             return observations
         inputs = self.network.inputs(observations)
+        if self.flattens:
+            masks = {name: rows for name, rows in observations.items() if is_action_mask(name)}
+            return {**masks, FLAT: self.network.actor.body.flattened(inputs)}
         return {
             **{
                 name: rows.to(self.network.inputs.device)
@@ -431,6 +489,8 @@ class Learner:
 
     def _values(self, count: int, observations: Mapping[str, Tensor] | None = None) -> Tensor:
         """Values of `count` rows of the rollout, of which `observations` may be preprocessed."""
+        if self.native_update is not None and observations is not None:
+            return self.native_update.values(_part(observations, slice(count)))
         critic, chunks = self.network.critic, _chunks(count)
         if observations is None or self.is_central:
             parts = [critic(self.rollout.critic_observations(part)) for part in chunks]
@@ -464,6 +524,27 @@ class Learner:
         if batch.critic_observations is not None:
             return distribution, network.critic(batch.critic_observations).squeeze(-1)
         return distribution, network.critic(batch.observations, self.preprocesses).squeeze(-1)
+
+    def train_natively(
+        self, batch: Batch, order: Tensor, loss: dict[str, Any], size: int
+    ) -> Metrics:
+        """Take the gradient steps of minibatches of `size` samples in one native call.
+
+        Raises:
+            DivergedError: a gradient is not finite; the weights are those before its step.
+        """
+        native = self.native_update
+        assert native is not None, "chosen by the settings"
+        samples = native.samples(batch.observations, batch.actions, batch.advantages, batch.returns)
+        metrics = native(samples, order.numpy(), loss, size)
+        if metrics is None:
+            raise DivergedError
+        if loss["clip"] is None:
+            del metrics["kl_approx"], metrics["clip_fraction"]
+        entropy = metrics.pop("entropy")
+        if loss["ent_coef"] > 0:
+            metrics |= {"entropy": entropy, "loss_entropy": -loss["ent_coef"] * entropy}
+        return metrics
 
     def state(self) -> dict[str, Any]:
         """State for checkpoints, beside the network."""

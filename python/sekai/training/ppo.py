@@ -69,6 +69,10 @@ class PPO(OnPolicyAgent):
 
     def _update(self, learner: Learner, batch: Batch) -> Metrics:
         settings = self.settings
+        loss = self.native_loss()
+        if learner.native_update is not None and loss is not None:
+            order = torch.cat([torch.randperm(len(batch)) for _ in range(settings.n_epochs)])
+            return learner.train_natively(batch, order, loss, self._minibatch_size(len(batch)))
         metrics: list[dict[str, Tensor]] = []
         batch = dataclasses.replace(batch, log_probs=learner.log_probs(batch))
         for _ in range(settings.n_epochs):
@@ -81,6 +85,20 @@ class PPO(OnPolicyAgent):
             if limit is not None and metrics[-1]["kl_approx"] > KL_TOLERANCE * limit:
                 break
         return mean_of(metrics)
+
+    def native_loss(self) -> dict[str, Any] | None:
+        """Hyperparameters of the loss; None if a subclass has another."""
+        if type(self)._loss is not PPO._loss or type(self)._update is not PPO._update:
+            return None
+        settings, limit = self.settings, self.settings.target_kl
+        return {
+            "clip": _log_range(settings.clip_range),
+            "normalize_advantage": settings.normalize_advantage,
+            "ent_coef": settings.ent_coef,
+            "vf_coef": settings.vf_coef,
+            "max_grad_norm": settings.max_grad_norm,
+            "kl_limit": None if limit is None else KL_TOLERANCE * limit,
+        }
 
     def _minibatch_size(self, samples: int) -> int:
         size = self.settings.batch_size
@@ -97,8 +115,7 @@ class PPO(OnPolicyAgent):
         assert batch.log_probs is not None, "set before the first epoch"
 
         log_ratio = distribution.log_prob(batch.actions) - batch.log_probs
-        clip = settings.clip_range
-        low, high = math.log1p(-clip) if clip < 1 else -math.inf, math.log1p(clip)
+        low, high = _log_range(settings.clip_range)
         clipped = log_ratio.clamp(low, high)
         ratio = log_ratio.clamp_max(MAX_LOG_RATIO).exp()
         surrogate = torch.minimum(ratio * advantages, clipped.exp() * advantages)
@@ -115,3 +132,8 @@ class PPO(OnPolicyAgent):
         squared = mse_loss(batch.returns, values, reduction="none")
         losses["loss_critic"] = (settings.vf_coef * squared).mean()
         return losses
+
+
+def _log_range(clip: float) -> tuple[float, float]:
+    """Logarithms of the least and the largest ratio of probabilities."""
+    return math.log1p(-clip) if clip < 1 else -math.inf, math.log1p(clip)

@@ -9,7 +9,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["EnvSlice", "RandomStream", "env_slice_drawn", "exponential", "normal", "uniform"]
+__all__ = [
+    "EnvSlice",
+    "RandomStream",
+    "env_slice_drawn",
+    "exponential",
+    "first_env",
+    "normal",
+    "random_key",
+    "uniform",
+]
 
 Draw = Callable[[tuple[int, ...]], Tensor]
 """Draws random numbers of a shape."""
@@ -76,6 +85,17 @@ def exponential(shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Ten
 def _drawn(draw: Draw, shape: Sequence[int]) -> Tensor:
     env_slice = _slices[-1]
     return draw(tuple(shape)) if env_slice is None else env_slice.draw(draw, shape)
+
+
+def random_key() -> int:
+    """Key of random streams that native code derives for each env."""
+    return int(torch.randint(2**62, ()))
+
+
+def first_env() -> int:
+    """Index of the first env among those of the agent: not 0 in a worker with a slice of them."""
+    env_slice = _slices[-1]
+    return 0 if env_slice is None else env_slice.first
 
 
 class RandomStream:

@@ -98,6 +98,16 @@ class RolloutBuffer:
                 watch(result, step)
         self.observed = self.observations()
 
+    def begin_native(self) -> Any:
+        """Observations of all times for a native rollout: the first row is that to act on."""
+        self._carry_over()
+        return map_arrays(lambda array: array.reshape(-1, *array.shape[2:]), self._observations)
+
+    def finish_native(self, cuts: list[Cut]) -> None:
+        """Take over the steps of a native rollout."""
+        self.cuts = cuts
+        self.observed = self.observations()
+
     def collected(self) -> dict[str, Any]:
         """Contents for `store` of a buffer with more envs."""
         return {

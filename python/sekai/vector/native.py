@@ -166,6 +166,48 @@ class NativeVecEnv(BaseVecEnv):
             raise
 
     @exclusive
+    def rollout(
+        self,
+        policy: Any,
+        head: dict[str, Any],
+        key: tuple[int, int],
+        observations: Any,
+        chosen: NDArray[np.float32],
+        rewards: NDArray[np.float64],
+        terminated: NDArray[np.bool_],
+        truncated: NDArray[np.bool_],
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], Any]:
+        """Step all envs many times with the actions of a native policy.
+
+        Args:
+            policy: program of the policy.
+            head: distribution of its outputs; see `NativeRollout`.
+            key: key of the random streams, and index of the first env.
+            observations: rows of all envs, of one time more than steps; the first are acted on.
+            chosen: policy outputs: steps by envs by width.
+            rewards: steps by envs, as the others.
+            terminated: True where an episode terminated.
+            truncated: True where an episode was truncated.
+
+        Returns:
+            Steps and envs of truncated episodes, and their final observations.
+        """
+        if self.autoreset != "same_step":
+            raise ValueError(f"a rollout needs autoreset='same_step', got {self.autoreset!r}")
+        self._check_ready(None)
+        try:
+            steps, envs = self.batch.rollout(
+                policy, head, key, observations, chosen, rewards, terminated, truncated
+            )
+        except KeyboardInterrupt:
+            self._interrupted()
+            raise
+        finals = self._observations.allocate(len(steps))
+        self.batch.write_cuts(finals)
+        self._last = map_arrays(lambda array: array[-self.num_envs :], observations)
+        return steps, envs, finals
+
+    @exclusive
     def clone(self, source: int, target: int) -> None:
         """Copy env `source` to `target`, for tree search."""
         self._check_open()

@@ -72,6 +72,8 @@ class MarketBatch:
     step_one: Callable[..., StepResult[Observation]]
     reset_agents: Callable[..., Any]
     step_agents: Callable[..., Any]
+    rollout: Callable[..., Any]
+    write_cuts: Callable[..., None]
 
     def __init__(
         self,
@@ -111,6 +113,8 @@ class MarketBatch:
         for name in ("reset", "step", "reset_one", "step_one", "reset_agents", "step_agents"):
             method = getattr(self.native, name)
             setattr(self, name, self._locked(method) if config.stream else method)
+        if not config.stream:
+            self.rollout, self.write_cuts = self.native.rollout, self.native.write_cuts
 
     @property
     def market(self) -> MarketBatch:

@@ -23,6 +23,7 @@ from sekai.training.trained_policy import PolicyNetwork
 
 __all__ = [
     "BACKBONES",
+    "FLAT",
     "SB3_POLICIES",
     "Actor",
     "ActorCritic",
@@ -43,6 +44,9 @@ __all__ = [
     "linear",
     "register_backbone",
 ]
+
+FLAT = "/flat"
+"""Name of the leaves side by side, which no leaf has."""
 
 HEAD_GAIN = 0.01
 """Initial gain of policy heads: the first policy is nearly uniform."""
@@ -95,12 +99,17 @@ class MLPBackbone(Backbone):
         self.width = settings.net_arch[-1] if settings.net_arch else width
 
     def forward(self, inputs: Mapping[str, Tensor]) -> Features:
-        """Extract features of a batch."""
+        """Extract features of a batch, of leaves or of those that `flattened` returned."""
+        rows = inputs[FLAT] if FLAT in inputs else self.flattened(inputs)
+        return Features(self.body(rows))
+
+    def flattened(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """Leaves side by side: batch by inputs."""
         parts = [
             inputs[name].flatten(1) if inputs[name].dim() > 1 else inputs[name].unsqueeze(1)
             for name in self.names
         ]
-        return Features(self.body(parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)))
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
 
 Factory = Callable[[Mapping[str, Leaf], PolicySettings], Backbone]
@@ -410,7 +419,7 @@ class Actor(nn.Module):
         """
         features = self.body(observations if preprocessed else self.inputs(observations))
         if isinstance(self.head, CategoricalHead):
-            return (self.head(features, self._allowed(observations)),)
+            return (self.head(features, self.allowed(observations)),)
         means, *rest = self.head(features)
         # Actions beyond the bounds are all the same: means there would have no gradient.
         return (torch.tanh(means) if self.is_bounded else means), *rest
@@ -429,7 +438,7 @@ class Actor(nn.Module):
         head = self.head
         return head.used(self.body, observations) if isinstance(head, GaussianHead) else None
 
-    def _allowed(self, observations: Mapping[str, Tensor]) -> Tensor | None:
+    def allowed(self, observations: Mapping[str, Tensor]) -> Tensor | None:
         """Mask of allowed actions; None if observations have none."""
         # A mask passed to `predict` takes precedence over parts of the observation.
         names = (ACTION_MASK,) if ACTION_MASK in observations else self.mask_names
