@@ -22,9 +22,7 @@ def files_of(folder: Path) -> dict[Path, bytes]:
 def test_an_evaluation_with_other_costs_differs_and_says_so(runs: Path) -> None:
     again = call("evaluate", "small", "--runs", runs, *FEW)
     plain = load_evaluation(runs / "small" / "evaluation.json")
-    told = call(
-        "evaluate", "small", "--runs", runs, "--set", "env.costs.proportional=0.02", *FEW
-    )
+    told = call("evaluate", "small", "--runs", runs, "--set", "env.costs.proportional=0.02", *FEW)
     costly = load_evaluation(runs / "small" / "evaluation.json")
 
     assert (again.code, told.code) == (0, 0), told.err

@@ -150,7 +150,7 @@ def _result_row(
         Cell(policy_label(summary["baseline"] or "")),
         *numbers,
         *(Cell(element("span", text, class_="word")) for text in texts),
-        Cell(format_time(str(facts.get("created", "")))),
+        Cell(element("span", format_time(str(facts.get("created", ""))), class_="word")),
     ]
 
 
