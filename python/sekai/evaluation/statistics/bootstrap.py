@@ -94,8 +94,8 @@ def bootstrap_interval(
         method: "studentised" or "percentile".
 
     Returns:
-        The interval; its bounds are NaN, with a reason, if the statistic is undefined or the same in
-        all resamples, or for fewer than 20 rows.
+        The interval; its bounds are NaN, with a reason, if the statistic is undefined, or the same
+        in all resamples, or for fewer than 20 rows.
     """
     check_level(level)
     drawn = _draw(_listed(tables), statistic, resamples, seed, block, method)
