@@ -33,6 +33,7 @@ def test_a_day_of_ticks_is_that_of_the_panel(tmp_path: Path) -> None:
     assert np.array_equal(found.times, wanted.times)
     assert np.array_equal(found.column("$volume"), wanted.column("$volume"))
     assert store.stocks() == ("A", "B")
+    assert repr(store.span("A")).endswith("3 days, 240 times of day)")
     assert [str(day) for day in store.dates("A")] == ["2020-01-01", "2020-01-02", "2020-01-03"]
 
 

@@ -48,6 +48,7 @@ def test_notebooks_show_the_verdict_and_the_table(made: Any) -> None:
     for name in found.policies:
         assert name in text
     assert "aseline" in text
+    assert ("Median equity: " in text) == ("<svg" in text)
 
 
 @pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])

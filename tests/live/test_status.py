@@ -205,3 +205,10 @@ def test_the_status_of_a_session_has_the_decimals_of_its_history(tmp_path: Path)
 
     assert found.price_decimals == {"A000": 5, "A001": 3, "A002": 4}
     assert SessionStatus.from_json(found.to_json()) == found
+
+
+def test_the_representation_of_a_status_is_one_line() -> None:
+    text = repr(status_of(1234))
+
+    assert len(text) < 200
+    assert "trading, 1,234 rows" in text

@@ -4,23 +4,39 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sekai.cli.failure import CommandError, guarded
-from sekai.cli.options import AllowOption, ImportOption, QuietOption, RunArgument, RunsOption
+from sekai.cli.options import (
+    AllowOption,
+    ImportOption,
+    QuietOption,
+    RunArgument,
+    RunsOption,
+    SetOption,
+)
 from sekai.cli.screen import note, say, waiting
 from sekai.experiment.run_folder import DEFAULT_ROOT, RunFolder, find_run, lock_run
 
 if TYPE_CHECKING:
+    from sekai.config.toml_file import ConfigSource
     from sekai.experiment.experiment import Experiment
 
 EXAMPLES = (
     "sekai evaluate demo",
     "sekai evaluate demo --seeds 64 --baseline equal_weight --baseline buy_and_hold",
+    "sekai evaluate demo --set env.costs.proportional=0.001",
     "sekai evaluate demo --walk-forward --folds 4",
 )
+
+EVALUATED_SECTIONS = ("env", "evaluate")
+"""Sections that an evaluation of a trained policy can change."""
+
+RETRAINED_SECTIONS = (*EVALUATED_SECTIONS, "data", "train", "policy")
+"""Sections that a walk-forward evaluation can change, since it trains anew."""
 
 
 @guarded
@@ -43,6 +59,7 @@ def evaluate(
         ),
     ] = False,
     folds: Annotated[int | None, typer.Option(help="Number of walk-forward folds.")] = None,
+    change: SetOption = None,
     allow: AllowOption = None,
     runs: RunsOption = DEFAULT_ROOT,
     imports: ImportOption = None,
@@ -69,16 +86,45 @@ def evaluate(
     for name, (option, value) in options.items():
         if value is not None:
             source.set(("evaluate", name), value, option)
-    if walk_forward or folds is not None:
+    retrains = walk_forward or folds is not None
+    _change(source, change or (), RETRAINED_SECTIONS if retrains else EVALUATED_SECTIONS)
+    if retrains:
         table = source.values.get("evaluate", {}).get("walk_forward", {})
         changed = {**table, **({} if folds is None else {"folds": folds})}
         source.set(("evaluate", "walk_forward"), changed, "--walk-forward")
-        _walk_forward(read_experiment(source, imports or ()), folder, quiet)
+        _walk_forward(read_experiment(source, imports or ()), folder, change or (), quiet)
     else:
-        _evaluate(read_experiment(source, imports or ()), folder, allow, quiet)
+        experiment = read_experiment(source, imports or ())
+        _evaluate(experiment, folder, change or (), allow or (), quiet)
 
 
-def _evaluate(experiment: Experiment, folder: RunFolder, allow: AllowOption, quiet: bool) -> None:
+def _change(source: ConfigSource, changes: Sequence[str], sections: tuple[str, ...]) -> None:
+    from sekai.config.toml_file import set_option
+
+    for text in changes:
+        key = text.partition("=")[0].strip()
+        section = key.partition(".")[0].strip()
+        if section not in sections:
+            known = ", ".join(f"[{name}]" for name in sections)
+            remedy = (
+                "; --walk-forward trains anew and can change it"
+                if section in RETRAINED_SECTIONS
+                else ""
+            )
+            raise CommandError(
+                f"--set {key}: an evaluation can change {known}, not [{section}]{remedy}; "
+                f"`sekai train` starts another run with --set {text}"
+            )
+        set_option(source, f"--set {key}", text)
+
+
+def _evaluate(
+    experiment: Experiment,
+    folder: RunFolder,
+    changes: Sequence[str],
+    allow: Sequence[str],
+    quiet: bool,
+) -> None:
     from sekai.cli.summary import show_summary
     from sekai.experiment.index_page import refresh_index
     from sekai.experiment.preparation import prepare
@@ -89,7 +135,7 @@ def _evaluate(experiment: Experiment, folder: RunFolder, allow: AllowOption, qui
     with lock_run(folder.path), waiting(message, quiet):
         try:
             evaluation = evaluate_run(
-                experiment, prepare(experiment), folder, _command(), allow or ()
+                experiment, prepare(experiment), folder, _command(), allow, changes
             )
         except ModelFileError as error:
             raise CommandError(f"{error}; {folder.retrain_hint}") from error
@@ -98,14 +144,16 @@ def _evaluate(experiment: Experiment, folder: RunFolder, allow: AllowOption, qui
     show_summary(evaluation, folder, report)
 
 
-def _walk_forward(experiment: Experiment, folder: RunFolder, quiet: bool) -> None:
+def _walk_forward(
+    experiment: Experiment, folder: RunFolder, changes: Sequence[str], quiet: bool
+) -> None:
     from sekai.cli.summary import show_walk_forward
     from sekai.experiment.run import write_run_report
     from sekai.experiment.walk_forward import walk_forward_run
 
     log = (lambda text: None) if quiet else note
     with lock_run(folder.path):
-        result = walk_forward_run(experiment, folder, _command(), log)
+        result = walk_forward_run(experiment, folder, _command(), log, changes)
         report = write_run_report(result.joined, folder.walk_forward.with_suffix(".html"), note)
     show_walk_forward(result, folder)
     if report is not None:

@@ -21,6 +21,11 @@ AllowOption = Annotated[
     ),
 ]
 
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Set any key of the file; repeatable."),
+]
+
 ImportOption = Annotated[
     list[str] | None,
     typer.Option(

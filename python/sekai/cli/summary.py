@@ -105,7 +105,7 @@ def interval_text(interval: Interval) -> str:
     if math.isnan(interval.value):
         return "-"
     if math.isnan(interval.low):
-        return _number(interval.value, 3)
+        return f"{_number(interval.value, 3)} [{interval.reason or 'unknown'}]"
     low, high = _number(interval.low, 2), _number(interval.high, 2)
     return f"{_number(interval.value, 3)} [{low}, {high}]"
 

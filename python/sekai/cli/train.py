@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sekai.cli.failure import CommandError, guarded
-from sekai.cli.options import ImportOption, QuietOption, RunsOption
+from sekai.cli.options import ImportOption, QuietOption, RunsOption, SetOption
 from sekai.cli.screen import note
 from sekai.experiment.run_folder import DEFAULT_ROOT
 
@@ -49,10 +49,7 @@ def train(
         typer.Option(help="Number of training seeds, or a list such as 1,2,3; each is a run."),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the run.")] = None,
-    change: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Set any key of the file."),
-    ] = None,
+    change: SetOption = None,
     imports: ImportOption = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue a run from its last checkpoint.")

@@ -107,6 +107,12 @@ class TickSpan:
     clock: NDArray[np.timedelta64]
     """Different times of day, ascending."""
 
+    def __repr__(self) -> str:
+        return (
+            f"TickSpan({self.first!s:.16} to {self.last!s:.16}, {len(self.dates):,} days, "
+            f"{len(self.clock):,} times of day)"
+        )
+
     @classmethod
     def of(cls, times: NDArray[np.datetime64]) -> TickSpan:
         """Range of ticks at ascending times, at least one."""

@@ -211,6 +211,9 @@ class Interval:
     method: str = ""
     """Method of the bounds: "seeds" (Student's t over seeds) or "bootstrap"."""
 
+    reason: str = ""
+    """Reason why the bounds are NaN, such as "equal values"."""
+
     def __float__(self) -> float:
         """Return the estimate."""
         return self.value
@@ -577,7 +580,7 @@ def table_rows(evaluation: Evaluation) -> list[list[str]]:
 def format_bounds(interval: Interval) -> str:
     """Confidence bounds in brackets, as in tables."""
     if math.isnan(interval.low) or math.isnan(interval.high):
-        return "[unknown]"
+        return f"[{interval.reason or 'unknown'}]"
     return f"[{format_value(interval.low)}, {format_value(interval.high)}]"
 
 

@@ -17,7 +17,7 @@ from sekai.evaluation.evaluation import (
 from sekai.evaluation.scorer import MIN_SEEDS, count_dates, is_overlapping
 from sekai.market import Compromise
 
-__all__ = ["deflated_sharpe_flags", "flags_of"]
+__all__ = ["changed_settings_flags", "deflated_sharpe_flags", "flags_of"]
 
 Floats = NDArray[np.float64]
 
@@ -76,6 +76,18 @@ def deflated_sharpe_flags(deflated_sharpe: DeflatedSharpe | None) -> list[Flag]:
         f"{MIN_DEFLATED_SHARPE:.0%}: the result may be due to luck"
     )
     return [_warning("low_deflated_sharpe", message)]
+
+
+def changed_settings_flags(changes: Sequence[str]) -> list[Flag]:
+    """Flag of an evaluation with settings that differ from those of the run.
+
+    Args:
+        changes: the settings, as `section.key=value`.
+    """
+    if not changes:
+        return []
+    message = f"evaluated with other settings than the run: {', '.join(changes)}"
+    return [_warning("changed_settings", message)]
 
 
 def _constant_action(agent: PolicyOutcome) -> Flag | None:

@@ -89,6 +89,18 @@ RETURN_METRICS: dict[str, Statistic] = {
 }
 """Metrics of returns alone, which can be bootstrapped."""
 
+NATURAL_BOUNDS = {
+    "hit_rate": (0.0, 1.0),
+    "fulfilled": (0.0, 1.0),
+    "participation": (0.0, math.inf),
+    "volatility": (0.0, math.inf),
+    "tracking_error": (0.0, math.inf),
+    "turnover": (0.0, math.inf),
+    "exposure": (0.0, math.inf),
+    "max_drawdown": (-math.inf, 0.0),
+}
+"""Values that metrics can take: bounds of Student's t may lie beyond, which says nothing."""
+
 
 class Scorer:
     """Computes metrics, confidence intervals and comparisons from recorded episodes.
@@ -168,18 +180,27 @@ class Scorer:
 
     def _interval(self, name: str, values: list[float], episodes: list[Episode]) -> Interval:
         if not self.bootstraps or name not in RETURN_METRICS:
-            return seed_interval(values, self.level)
+            return within_bounds(name, seed_interval(values, self.level))
         is_headline = name == self.task.headline
-        return bootstrap_interval(
+        interval = bootstrap_interval(
             sample_returns(episodes),
             partial(self._of_returns, name),
             level=self.level,
             resamples=RESAMPLES if is_headline else RESAMPLES_OTHER,
             method="studentised" if is_headline else "percentile",
         )
+        return within_bounds(name, interval)
 
     def _of_returns(self, name: str, returns: Floats) -> float:
         return float(RETURN_METRICS[name](returns, self.periods))
+
+
+def within_bounds(metric: str, interval: Interval) -> Interval:
+    """Interval cut at the values that a metric can take; its coverage stays the same."""
+    least, most = NATURAL_BOUNDS.get(metric, (-math.inf, math.inf))
+    if not (interval.low < least or interval.high > most):
+        return interval
+    return replace(interval, low=max(interval.low, least), high=min(interval.high, most))
 
 
 def needs_bootstrap(episodes: Sequence[Episode]) -> bool:

@@ -149,8 +149,8 @@ def _result_row(
         Cell(_picture(summary["equity"], summary["baseline_equity"], run.name)),
         Cell(policy_label(summary["baseline"] or "")),
         *numbers,
-        *map(Cell, texts),
-        Cell(format_time(str(facts.get("created", "")))),
+        *(Cell(element("span", text, class_="word")) for text in texts),
+        Cell(element("span", format_time(str(facts.get("created", ""))), class_="word")),
     ]
 
 

@@ -218,6 +218,7 @@ def evaluate_run(
     run: RunFolder,
     command: str,
     allow: Collection[str] = (),
+    changes: Sequence[str] = (),
 ) -> Evaluation:
     """Evaluate the saved policy of a run beside baselines on unseen seeds, and save the result.
 
@@ -227,9 +228,11 @@ def evaluate_run(
         run: the run.
         command: command that started the evaluation, for the record.
         allow: differences from the data of training that are allowed; see `evaluate`.
+        changes: settings that differ from those of the run, for a flag.
     """
     from sekai.evaluation import save_evaluation
     from sekai.evaluation.evaluate import evaluate
+    from sekai.evaluation.flags import changed_settings_flags
     from sekai.evaluation.statistics import TrialLedger
     from sekai.experiment.index_page import run_summary
 
@@ -247,7 +250,8 @@ def evaluate_run(
         command=command,
         allow=allow,
     )
-    evaluation = dataclasses.replace(evaluation, learning=run.curve.columns())
+    flags = [*changed_settings_flags(changes), *evaluation.flags]
+    evaluation = dataclasses.replace(evaluation, flags=flags, learning=run.curve.columns())
     save_evaluation(evaluation, run.evaluation)
     run.note(headline=headline(evaluation), summary=run_summary(evaluation))
     return evaluation

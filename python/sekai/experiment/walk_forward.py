@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sekai.experiment.preparation import fit_pipeline, observed_rows, warm_up_rows
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
 
 
 def walk_forward_run(
-    experiment: Experiment, run: RunFolder, command: str, log: Callable[[str], None]
+    experiment: Experiment,
+    run: RunFolder,
+    command: str,
+    log: Callable[[str], None],
+    changes: Sequence[str] = (),
 ) -> WalkForwardEvaluation:
     """Train the agent of a run on each fold, evaluate it on the rows after, and save the result.
 
@@ -25,8 +30,10 @@ def walk_forward_run(
         run: the run that keeps the result.
         command: command that started the evaluation, for the record.
         log: receives a message for each fold.
+        changes: settings that differ from those of the run, for a flag.
     """
     from sekai.evaluation import save_evaluation, walk_forward
+    from sekai.evaluation.flags import changed_settings_flags
     from sekai.evaluation.statistics import TrialLedger
 
     section, source, data = experiment.evaluate.walk_forward, experiment.source, experiment.data
@@ -64,6 +71,8 @@ def walk_forward_run(
         ledger=TrialLedger(run.ledger),
         command=command,
     )
+    flags = [*changed_settings_flags(changes), *result.joined.flags]
+    result = dataclasses.replace(result, joined=dataclasses.replace(result.joined, flags=flags))
     save_evaluation(result.joined, run.walk_forward)
     return result
 

@@ -135,6 +135,13 @@ class SessionStatus:
     alerts_total: int = 0
     """Number of alerts since the last start."""
 
+    def __repr__(self) -> str:
+        return (
+            f"SessionStatus({self.session!r}, {self.state}, {self.bars:,} rows, equity "
+            f"{self.equity:,.2f}, {self.fills:,} fills, {self.orders_refused:,} refused, "
+            f"{self.alerts_total:,} alerts)"
+        )
+
     @property
     def kill_text(self) -> str:
         """Sentence about the kill switch: requested, and obeyed or not yet; empty if it is off."""

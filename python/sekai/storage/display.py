@@ -70,5 +70,7 @@ def html_table(caption: str, header: Sequence[str], rows: Iterable[Sequence[obje
 
 
 def _row(values: Sequence[object], tag: str) -> str:
-    cells = (f"<{tag}>{html.escape(str(value))}</{tag}>" for value in values)
+    # Dates and names would break at their hyphens on a narrow page; notebooks scroll.
+    style = ' style="white-space:nowrap"'
+    cells = (f"<{tag}{style}>{html.escape(str(value))}</{tag}>" for value in values)
     return f"<tr>{''.join(cells)}</tr>"

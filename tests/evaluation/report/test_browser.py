@@ -174,6 +174,11 @@ def test_the_index_of_runs_shows_all_on_a_laptop_and_headlines_on_a_phone(
     assert browser.run(EDGES, "last") <= browser.run(
         "return document.querySelector('.scroll').getBoundingClientRect().right"
     )
+    # An env id or a date that breaks at its hyphen has more than one line box.
+    script = "return [...document.querySelectorAll('td .word')].map(o => o.getClientRects().length)"
+    lines = browser.run(script)
+    assert len(lines) == 5
+    assert set(lines) == {1}
     browser.open(page, PHONE)
     assert browser.run(EDGES, "headline") <= PHONE[0]
 

@@ -67,6 +67,7 @@ PATHS = 300
 BAND_POINTS = 400
 LEVEL = 0.95
 
+CELL_STYLE = "text-align:left;white-space:nowrap"
 SKETCH_COLOURS = ("#0072b2", "#d55e00", "#5b6b7a")
 SKETCH_SIZE = (420, 120)
 SKETCH_POINTS = 200
@@ -297,11 +298,11 @@ def bootstrap_band(episode: Episode) -> tuple[Floats, Floats]:
 def notebook_html(evaluation: Evaluation) -> str:
     """Sentence, sketch of equity and table for notebooks."""
     header, *rows = table_rows(evaluation)
-    head = element("tr", *(element("th", text, style="text-align:left") for text in header))
+    head = element("tr", *(element("th", text, style=CELL_STYLE) for text in header))
     body = [
         element(
             "tr",
-            *(element("td", text, style="text-align:left") for text in row),
+            *(element("td", text, style=CELL_STYLE) for text in row),
             style="font-weight:600" if index == 0 else None,
         )
         for index, row in enumerate(rows)
@@ -349,7 +350,11 @@ def _sketch(evaluation: Evaluation) -> Markup | None:
         for (name, series), colour in zip(medians.items(), SKETCH_COLOURS, strict=False)
     ]
     label = f"Equity of {' and '.join(context.labels[name] for name in names)}"
-    return element(
+    legend = [
+        element("span", f"— {context.labels[name]} ", style=f"color:{colour}")
+        for name, colour in zip(medians, SKETCH_COLOURS, strict=False)
+    ]
+    picture = element(
         "svg",
         *reversed(lines),
         viewBox=f"0 0 {width} {height}",
@@ -357,7 +362,9 @@ def _sketch(evaluation: Evaluation) -> Markup | None:
         height=height,
         role="img",
         aria_label=label,
+        style="max-width:100%;height:auto",
     )
+    return element("div", picture, element("div", "Median equity: ", *legend))
 
 
 def _points(series: Floats, low: float, high: float) -> str:

@@ -94,13 +94,12 @@ def bootstrap_interval(
         method: "studentised" or "percentile".
 
     Returns:
-        The interval; its bounds are NaN if the statistic is undefined or constant, or for fewer
-        than 20 rows.
+        The interval; its bounds are NaN, with a reason, if the statistic is undefined, or the same
+        in all resamples, or for fewer than 20 rows.
     """
     check_level(level)
     drawn = _draw(_listed(tables), statistic, resamples, seed, block, method)
-    low, high = _bounds(drawn, level, method)
-    return Interval(value=drawn.value, low=low, high=high, level=level, method="bootstrap")
+    return _interval(drawn, level, method)
 
 
 def paired_bootstrap(
@@ -128,10 +127,8 @@ def paired_bootstrap(
         return sign * (statistic(pair[:, 0]) - statistic(pair[:, 1]))
 
     drawn = _draw(pairs, lead, resamples, seed, block, "studentised")
-    low, high = _bounds(drawn, level, "studentised")
-    difference = Interval(value=drawn.value, low=low, high=high, level=level, method="bootstrap")
     wins = float(np.mean([lead(pair) > 0 for pair in pairs]))
-    return difference, _p_value(drawn), wins
+    return _interval(drawn, level, "studentised"), _p_value(drawn), wins
 
 
 def block_length(series: Sequence[Floats]) -> float:
@@ -303,6 +300,27 @@ def _defined(values: Floats) -> Floats:
     """Finite values; none if too many are not finite."""
     finite = values[np.isfinite(values)]
     return finite if len(finite) >= (1.0 - MAX_UNDEFINED) * len(values) else finite[:0]
+
+
+def _interval(drawn: _Resamples, level: float, method: Method) -> Interval:
+    low, high = _bounds(drawn, level, method)
+    return Interval(
+        value=drawn.value,
+        low=low,
+        high=high,
+        level=level,
+        method="bootstrap",
+        reason=_why_unbounded(drawn) if math.isnan(low) else "",
+    )
+
+
+def _why_unbounded(drawn: _Resamples) -> str:
+    if not math.isfinite(drawn.value):
+        return "undefined"
+    if not len(drawn.values):
+        return "too few returns"
+    is_constant = len(_defined(drawn.values)) and np.all(drawn.values == drawn.values[0])
+    return "equal values" if is_constant or drawn.error == 0 else "undefined in resamples"
 
 
 def _bounds(drawn: _Resamples, level: float, method: Method) -> tuple[float, float]:

@@ -34,14 +34,22 @@ MAX_ITERATIONS = 400
 def seed_interval(values: Sequence[float], level: float = 0.95) -> Interval:
     """Mean over seeds with Student's t confidence interval.
 
-    Bounds are NaN for a single value and for identical values. A NaN value makes the mean NaN.
+    Bounds are NaN, with a reason, for a single value and for identical values, which may be copies
+    of one episode. A NaN value makes the mean NaN.
     """
     check_level(level)
     array = np.asarray(values, np.float64)
     mean = float(np.mean(array)) if len(array) else math.nan
     error = _standard_error(array)
     reach = student_quantile(0.5 + level / 2.0, len(array) - 1) * error if error > 0 else math.nan
-    return Interval(value=mean, low=mean - reach, high=mean + reach, level=level, method="seeds")
+    return Interval(
+        value=mean,
+        low=mean - reach,
+        high=mean + reach,
+        level=level,
+        method="seeds",
+        reason="" if error > 0 else _why_unbounded(mean, len(array)),
+    )
 
 
 def paired(
@@ -125,6 +133,12 @@ def student_quantile(share: float, freedom: float) -> float:
             break
         low, high = (middle, high) if is_below(middle) else (low, middle)
     return 0.5 * (low + high)
+
+
+def _why_unbounded(mean: float, count: int) -> str:
+    if not math.isfinite(mean):
+        return "undefined"
+    return "one episode" if count == 1 else "equal values"
 
 
 def _p_value(difference: Floats) -> float:
