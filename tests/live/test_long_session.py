@@ -35,10 +35,11 @@ from sekai.live.orders import (
     order_fields,
     report_fields,
 )
-from sekai.live.session_risk import SessionRisk, hold_account
+from sekai.live.session_risk import SessionRisk
 from sekai.live.snapshot import StatefulPart
 from sekai.live.state_machine import SessionStateMachine
 from sekai.live.status import SessionMonitor
+from sekai.live.supervision import hold_account
 from tests.cli.commands import environment, until
 from tests.live.sessions import FREE, World, session
 
@@ -61,8 +62,8 @@ def write_session(
 ) -> None:
     """Write the folder of a session whose policy bought and sold in every tenth row.
 
-    Until row `sparse_until` snapshots are 50 times rarer: a restart reads the last one alone, and
-    encoding them takes most of the time.
+    Until row `sparse_until` trades and snapshots are 50 times rarer: a restart reads the last
+    snapshot alone, which keeps a bounded number of ended orders.
 
     Rows pass through the real env, journal, tracker and snapshots; the broker and the policy are
     left out, since they take most of the time.
@@ -89,6 +90,7 @@ def write_session(
     )  # fmt: skip
     journal.append("ledger", **adoption_fields(account))
     for number, bar in enumerate(Bar.each(place.data, place.known, stop), 1):
+        rarity = 50 if number < sparse_until else 1
         moment = bar_time(bar)
         event = BarEvent(bar=bar, exchange_time=moment, receive_time=moment, sequence=number)
         journal.hold()
@@ -96,7 +98,8 @@ def write_session(
         observed = episode.advance(bar, account)
         journal.append_of("account", account_fields, account, episode.assets)
         journal.append_of("observed", observed_fields, observed)
-        orders = list(round_trip(folder.name, number, episode)) if number % 10 == 0 else []
+        trades = number % (10 * rarity) == 0
+        orders = list(round_trip(folder.name, number, episode)) if trades else []
         fields = [order_fields(order) for order in orders]
         journal.append("decision", row=number, action=episode.action, orders=fields, refusals=[])
         for order in orders:
@@ -121,8 +124,7 @@ def write_session(
         monitor.note_equity(str(bar.time), equity)
         monitor._count_row({})
         monitor.note_decision(())
-        every = snapshot_every * (50 if number < sparse_until else 1)
-        if number % every == 0:
+        if number % (snapshot_every * rarity) == 0:
             journal.save_snapshot(parts, number)
     journal.close()
 
