@@ -13,8 +13,9 @@ from sekai.live.ledger import Ledger
 from sekai.live.references import PriceValidator
 from sekai.live.session import Session
 from sekai.live.watchdog import Watchdog
-from tests.live.simulation.schedule import Schedule, run_schedule
+from tests.live.simulation.schedule import Schedule
 from tests.live.simulation.venue import VenueFaults
+from tests.live.simulation.world import run_schedule
 
 BATCH = 50
 DEFAULT_SCHEDULES = 1_000
