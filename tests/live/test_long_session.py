@@ -329,18 +329,6 @@ def test_a_long_session_obeys_a_kill_before_it_has_recovered(tmp_path: Path) -> 
     assert_kill_is_obeyed_at_once(place, folder, rows)
 
 
-LIGHT = """
-import sys
-import sekai.live.supervision
-heavy = {"sekai.data", "sekai.envs.portfolio", "sekai.vector", "sekai.policy"} & set(sys.modules)
-assert not heavy, heavy
-"""
-
-
-def test_supervision_imports_neither_envs_nor_data() -> None:
-    subprocess.run([sys.executable, "-c", LIGHT], env=environment(), check=True)
-
-
 def import_seconds() -> float:
     """CPU seconds that a process takes to start and to import the package alone."""
     code = "import time, sekai; print(time.process_time())"

@@ -89,7 +89,7 @@ class LiveRunner:
                 f"has neither events nor close(): subclass Feed, or put its rows into a QueueFeed"
             )
         own = Supervision(broker, folder, config, runtime=runtime)
-        self._supervision = _agreed(supervision, own)
+        self._supervision = own if supervision is None else supervision.require_same(own)
         self.config, self.folder, self.switch = own.config, own.folder, self._supervision.switch
         self.feed, self.broker = feed, broker
         require_same_data(policy, env)
@@ -605,16 +605,3 @@ class LiveRunner:
             # The error that aborted the session is the one to raise.
             self.log.event("not_cancelled", ERROR, id=order_id, error=error)
             self.monitor.alert(f"order {order_id} may remain at the broker: {error}")
-
-
-def _agreed(given: Supervision | None, own: Supervision) -> Supervision:
-    """Supervision that was passed to a runner, if it is of the same session; else its own."""
-    if given is None:
-        return own
-    for name in ("broker", "folder", "config"):
-        if getattr(given, name) != getattr(own, name):
-            raise ValueError(
-                f"supervision has another {name} than the runner; expected the same broker, folder "
-                f"and config, got {getattr(given, name)!r}"
-            )
-    return given

@@ -74,6 +74,20 @@ class Supervision:
         """True once the watchdog runs, also after it was closed."""
         return self._watchdog is not None
 
+    def require_same(self, other: Supervision) -> Supervision:
+        """Return this supervision if another one is of the same session.
+
+        Raises:
+            ValueError: broker, folder or config differ.
+        """
+        for name in ("broker", "folder", "config"):
+            if getattr(self, name) != getattr(other, name):
+                raise ValueError(
+                    f"supervision is of another {name}; expected {getattr(other, name)!r}, got "
+                    f"{getattr(self, name)!r}; create it with those of the runner"
+                )
+        return self
+
     def start(self) -> None:
         """Hold the account, and start the watchdog.
 

@@ -34,6 +34,7 @@ FLAT_SECONDS = 15.0
 NOTICED_SECONDS = 8.0
 """Time within which a session alerts about an order without an acknowledgement, or a dead venue."""
 
+START_CASH = 100_000.0
 FALLING_ROWS = 6
 LOSS_LIMIT = 0.05
 
@@ -180,6 +181,9 @@ class Outcome:
     obeyed_after: float | None = None
     """Seconds from the kill file to its acknowledgement, or after a crash from the next start."""
 
+    open_when_obeyed: list[str] = field(default_factory=list)
+    """Orders that were open at the venue when the kill was acknowledged."""
+
     obeying_since: int = 0
     """Start of the process that acknowledged the kill, or time of the kill file."""
 
@@ -222,6 +226,8 @@ class Outcome:
         ]
         if late:
             yield f"orders {late} were accepted more than {KILL_SECONDS} s after the kill"
+        if self.open_when_obeyed:
+            yield f"orders {self.open_when_obeyed} were open when the kill was acknowledged"
         begin, end = self.schedule.venue.dead
         killed = (self.killed_at - self.venue.begin) / SECOND
         last = (max(self.obeying_since, self.killed_at) - self.venue.begin) / SECOND
@@ -235,6 +241,8 @@ class Outcome:
         """After a loss: no orders but closing ones, over restarts as well, and soon no position."""
         begin = self.statuses.cause_times.get("loss_limit")
         if begin is None:
+            if self._must_flatten():
+                yield f"no loss limit closed positions at an equity of {self.venue.equity():.0f}"
             return
         if not any("closing all positions" in alert for alert in self.alerts):
             yield "no alert about a loss limit that closes positions"
@@ -252,6 +260,22 @@ class Outcome:
         held = {name: units for name, units in self.venue.units.items() if abs(units) > faults.lot}
         if any(abs(units) > 1e-6 for units in held.values()):
             yield f"positions {held} remain {passed:.1f} s after a loss limit halted trading"
+
+    def _must_flatten(self) -> bool:
+        """Return True if prices alone lost twice the limit, and nothing hid it."""
+        schedule, faults = self.schedule, self.schedule.venue
+        is_plain = (
+            not (
+                schedule.bad_prints
+                or schedule.cash_lost
+                or schedule.crashes
+                or faults.foreign_asset
+            )
+            and (schedule.kill_at, schedule.rename_after, schedule.dead_feed_after) == (None,) * 3
+        )
+        is_lost = self.venue.equity() < (1.0 - 2.0 * LOSS_LIMIT) * START_CASH
+        is_asked = schedule.fall is not None and schedule.on_loss == "flatten"
+        return is_asked and is_lost and is_plain and faults.dead[0] == math.inf
 
     def _silence(self) -> Iterator[str]:
         """Discrepancies that no alert mentions."""

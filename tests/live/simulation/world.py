@@ -23,6 +23,7 @@ from tests.live.simulation.schedule import (
     LIMITS,
     LOSS_LIMIT,
     NOTICED_SECONDS,
+    START_CASH,
     Outcome,
     Schedule,
 )
@@ -58,7 +59,7 @@ class World:
         self._bars = list(Bar.each(data, KNOWN))[: schedule.rows]
         self._times = data.calendar.nanoseconds
         self.clock = VirtualClock(int(self._times[KNOWN - 1]))
-        self.venue = Venue(self.clock, data.assets, 100_000.0, schedule.venue, schedule.seed)
+        self.venue = Venue(self.clock, data.assets, START_CASH, schedule.venue, schedule.seed)
         self._closes = data.field("close")
         names = ("open", "high", "low", "close")
         self._price_fields = [index for index, name in enumerate(data.fields) if name in names]
@@ -361,6 +362,11 @@ async def _operate(world: World) -> None:
         status = world.recorder.statuses[-1] if world.recorder.statuses else None
         if status is not None and status.kill_obeyed:
             outcome.obeyed_after = asyncio.get_running_loop().time() - at
+            outcome.open_when_obeyed = [
+                name
+                for name, item in world.venue.orders.items()
+                if item.is_open and ".close-" not in name
+            ]
 
 
 async def _end(world: World, *tasks: asyncio.Task[Any]) -> None:
