@@ -160,7 +160,8 @@ class World:
         ]  # fmt: skip
         if lost:
             self.note("swallowed")
-        if begin < end - NOTICED_SECONDS and end < venue.seconds:
+        # A machine that is suspended sees nothing of it.
+        if begin < end - NOTICED_SECONDS and end < venue.seconds and not self.schedule.suspends:
             self.note("dead_venue")
 
     def _event(self, row: int) -> FeedEvent:
