@@ -147,7 +147,7 @@ MUTANTS: list[tuple[type, str, Any, list[Schedule], str]] = [
      "no alert about rename"),
     (Ledger, "_differences", lambda self, account: [],
      [replace(Schedule(seed=6), cash_lost={3: 0.3})], "no alert about cash_lost"),
-    (LiveRunner, "_is_account_due", lambda self: False, [DARK_LOSS], "no alert about cash_lost"),
+    (LiveRunner, "_poll_account", nothing, [DARK_LOSS], "no alert about cash_lost"),
     (ClockGuard, "check", lambda self: [], [replace(Schedule(seed=6), suspends={4: 100.0})],
      "no alert about suspend"),
     (ClockGuard, "check", lambda self: [], [replace(Schedule(seed=6), wall_steps={4: 100.0})],

@@ -67,8 +67,7 @@ class LiveRunner:
         folder: session folder; created if missing.
         config: risk limits and other settings.
         runtime: clock and threads; those of this machine if not given.
-        supervision: watchdog that was started with this broker, folder and config before; one is
-            created if not given.
+        supervision: one of this session that was started before; created if not given.
     """
 
     def __init__(
@@ -103,8 +102,7 @@ class LiveRunner:
         self._looping: asyncio.Task[None] | None = None
         self._is_waiting = False
         self._was_run = False
-        self._is_stopping = False
-        self._is_killed = False
+        self._is_stopping = self._is_killed = False
         self._shown_kill = ("", "")
         self._failure: Exception | None = None
         self._reported_losses: set[str] = set()
@@ -449,21 +447,16 @@ class LiveRunner:
         try:
             while True:
                 await self._clock.sleep(COMMAND_SECONDS)
-                if self._is_account_due():
-                    async with self._turn:
-                        # A row or the end may have come first.
-                        if self._is_account_due():
-                            await self._show_account()
+                async with self._turn:
+                    is_old = self.session.account_age() >= self.config.account_poll_seconds
+                    if is_old and self._state.lifecycle == "running":
+                        await self._show_account()
         except BrokerError:
             # The session ends, and its own last calls say whether the broker answers.
             return
         except Exception as error:
             self._failure = error
             self.stop()
-
-    def _is_account_due(self) -> bool:
-        is_old = self.session.account_age() >= self.config.account_poll_seconds
-        return is_old and self._state.lifecycle == "running"
 
     async def _show_account(self) -> BrokerAccount:
         """Update the account between rows, and show it."""

@@ -290,7 +290,7 @@ ALERTS = {
     "cash_lost": "cash",
     "suspend": "suspended",
     "wall_step": "clock stepped",
-    "future_row": "rejected: stamped|days after the last row|timestamp that was wrong|ahead of the",
+    "future_row": "row of .* rejected|days after the last|timestamp that was wrong|ahead of the",
     "foreign_asset": "FOREIGN",
     "rename": "renamed or replaced",
     "slow_decision": "policy",
