@@ -351,6 +351,8 @@ class Watchdog:
         self._wave = []
         account: BrokerAccount = await self._call(lambda broker: broker.account())
         instruments = await self._call(lambda broker: broker.instruments())
+        if not self._link.prices and any(account.units.values()):
+            return "positions are closed once the session has recovered their prices"
         units = self._positions(account, instruments)
         if not units:
             self._link.is_flat = True
@@ -375,6 +377,9 @@ class Watchdog:
             self._baseline, self._closed = dict(account.units), {}
         held: dict[str, float] = {}
         for asset, units in account.units.items():
+            if asset not in self._link.prices:
+                # Of others, or without any price: the session alerts about both.
+                continue
             claims = [units, self._baseline.get(asset, 0.0) + self._closed.get(asset, 0.0)]
             if self._link.units is not None and not is_settled:
                 claims.append(self._link.units.get(asset, 0.0))

@@ -138,7 +138,7 @@ class World:
                 self.note("wall_step")
         if row in schedule.suspends:
             self.clock.suspend(round(schedule.suspends[row] * SECOND))
-            if row not in schedule.crashes and schedule.kill_crash is None:
+            if not self.may_die:
                 self.note("suspend")
         if schedule.venue.foreign_asset and self.folder.exists():
             self.note("foreign_asset")
