@@ -98,6 +98,8 @@ for name in sys.argv[1:]:
 """
 
 
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_every_module_can_be_imported_first() -> None:
     files = [file.relative_to(PACKAGE).with_suffix("") for file in sorted(PACKAGE.rglob("*.py"))]
