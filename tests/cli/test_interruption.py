@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,10 +16,35 @@ import pytest
 from sekai.experiment import run as runs
 from sekai.experiment.run_folder import RunFolder
 from sekai.training import Agent, Callback
-from tests.cli.commands import assert_same_agent, begin, call, experiment
+from tests.cli.commands import (
+    LONGEST_SECONDS,
+    assert_same_agent,
+    call,
+    environment,
+    experiment,
+)
 
 STEPS = 32 * 200
 """Long enough to be stopped on the way."""
+
+WAITING = """
+import sys, time
+from pathlib import Path
+from sekai.cli.command import main
+from sekai.experiment import run as runs
+from sekai.training import Callback
+
+class Waiting(Callback):
+    # However quick the machine is, training goes on only when the test has seen it.
+    def on_iteration(self, agent, metrics):
+        while agent.iterations >= 23 and not Path("go").exists():
+            time.sleep(0.005)
+        return False
+
+made = runs._callbacks
+runs._callbacks = lambda *given: [*made(*given), Waiting()]
+raise SystemExit(main(sys.argv[1:]))
+"""
 
 Interrupted = tuple[subprocess.Popen[str], RunFolder]
 
@@ -38,10 +64,13 @@ def begun(tmp_path: Path) -> Iterator[Callable[[], Interrupted]]:
 
     def started() -> Interrupted:
         file = experiment(tmp_path, steps=STEPS, every=20)
-        process = begin("train", file, "--quiet", folder=tmp_path)
+        process = subprocess.Popen(
+            [sys.executable, "-c", WAITING, "train", str(file), "--quiet"], cwd=tmp_path,
+            env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
         processes.append(process)
         run = RunFolder(tmp_path / "runs" / "small")
-        deadline = time.monotonic() + 50
+        deadline = time.monotonic() + LONGEST_SECONDS
         while len(run.curve.rows()) < 23:
             assert process.poll() is None, process.communicate()[1]
             assert time.monotonic() < deadline, "training has not begun"
@@ -70,7 +99,8 @@ def test_an_interrupted_run_says_how_to_go_on_and_ends_as_if_nothing_had_been(
     process, run = begun()
 
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=30)
+    (run.path.parent.parent / "go").touch()
+    _, said = process.communicate(timeout=LONGEST_SECONDS)
 
     assert process.returncode == 130
     assert "Traceback" not in said

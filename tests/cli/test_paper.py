@@ -47,7 +47,8 @@ def test_a_session_goes_on_by_name_and_flattens_in_the_end(runs: Path) -> None:
     (folder,) = sessions(runs)
     assert folder.path.name == "first"
     bars = [record for record in read_journal(folder.journal) if record.kind == "bar"]
-    assert 29 <= len(bars) <= 31
+    # Closing takes a row after the watchdog has sent its orders.
+    assert 29 < len(bars) <= 39
     assert read_status(folder.status).positions == {}
 
 
@@ -274,11 +275,11 @@ def test_unknown_limits_are_named(runs: Path, tmp_path: Path) -> None:
 
 @pytest.mark.timeout(240)
 def test_an_interrupt_stops_after_the_row_and_leaves_a_session_to_go_on_with(runs: Path) -> None:
-    process = begin("paper", "small", "--runs", runs, "--speed", "1e6", folder=runs.parent)
+    process = begin("paper", "small", "--runs", runs, "--speed", "3e5", folder=runs.parent)
     live = runs / "small" / "live"
     until(lambda: any(live.glob("*/journal.jsonl")), process)
     (folder,) = sessions(runs)
-    until(lambda: folder.journal.stat().st_size > 20_000, process)
+    until(lambda: folder.journal.stat().st_size > 8_000, process)
 
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=LONGEST_SECONDS)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +18,8 @@ from sekai.error import JournalError
 from sekai.live import SessionFolder, SessionStatus, read_journal, read_status
 from tests.cli.commands import Outcome, begin, call, until
 
-SPEED = "120000"
-"""Rows are days, so that there is more than one row in a second, for two minutes."""
+SPEED = "28800"
+"""Rows are days, so that there is one in three seconds, for seven minutes."""
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -51,7 +53,7 @@ class Operated:
 
 @pytest.fixture(scope="module")
 def operated(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operated]:
-    """A paper session that trades more than a row in a second."""
+    """A paper session that trades a row in three seconds."""
     runs = Path(shutil.copytree(trained, tmp_path_factory.mktemp("operated") / "runs"))
     process = begin(
         "paper", "small", "--runs", runs, "--session", "operated", "--speed", SPEED, "-q",
@@ -138,7 +140,11 @@ def test_a_kill_needs_no_reason_and_other_commands_do(operated: Operated) -> Non
 def test_two_running_sessions_of_a_run_have_to_be_told_apart(operated: Operated) -> None:
     other = operated.folder.path.with_name("other")
     other.mkdir()
-    shutil.copy(operated.folder.status, other / "status.json")
+    # Without a time of its own, it is as old as its file.
+    shown = json.loads(operated.folder.status.read_text(encoding="utf-8")) | {"updated": ""}
+    (other / "status.json").write_text(json.dumps(shown), encoding="utf-8")
+    later = time.time() + 3_600.0
+    os.utime(other / "status.json", (later, later))
     until(operated.is_trading, operated.process)
     try:
         refused = operated.command("kill")

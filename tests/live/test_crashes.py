@@ -9,7 +9,6 @@ import os
 import random
 import signal
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -51,14 +50,28 @@ def size_of(folder: Path) -> int:
     return sum(file.stat().st_size for file in files if file.exists())
 
 
+def trade_until_size(folder: Path, end: int) -> None:
+    """Trade until the process kills itself in the byte in which journal and ledger have a size.
+
+    Whoever kills from outside is late on a busy machine, and the session may have ended.
+    """
+    written = os.write
+
+    def write(file: int, content: bytes) -> int:
+        left = end - size_of(folder)
+        if left <= len(content):
+            written(file, content[: max(0, left)])
+            os.kill(os.getpid(), signal.SIGKILL)
+        return written(file, content)
+
+    os.write = write  # type: ignore[assignment]
+    trade(folder, quiet())
+
+
 def killed(folder: Path, more: int) -> bool:
     """Resume the session and kill it after so many more bytes; False if it ended."""
-    end = size_of(folder) + more
-    child = FORK.Process(target=trade, args=(folder, quiet()))
+    child = FORK.Process(target=trade_until_size, args=(folder, size_of(folder) + more))
     child.start()
-    while child.is_alive() and size_of(folder) < end:
-        time.sleep(0.0002)
-    child.kill()
     child.join()
     assert child.exitcode in (0, -signal.SIGKILL)
     return child.exitcode != 0

@@ -14,8 +14,9 @@ from sekai.live.backoff import Backoff
 from sekai.live.clock import Clock
 from sekai.live.config import LiveConfig, SessionFolder
 from sekai.live.execution import ExecutionClient
+from sekai.live.feed import FeedHealth
 from sekai.live.journal.session import SessionJournal
-from sekai.live.orders import OrderTracker
+from sekai.live.orders import BrokerOrder, ExecutionReport, OrderState, OrderTracker
 from sekai.live.state_machine import SessionStateMachine
 from sekai.live.status import SessionMonitor
 from tests.live.sessions import world
@@ -160,3 +161,55 @@ def test_invalid_back_off_is_refused() -> None:
     for settings in ({"first": -1.0}, {"factor": 0.5}, {"longest": float("inf")}):
         with pytest.raises(ValueError, match="0 <= first <= longest"):
             Backoff(**settings)
+
+
+def order_of(units: float) -> BrokerOrder:
+    return BrokerOrder(id="s-1-A", asset="A", units=units, reference_price=100.0)
+
+
+def report_of(number: int, kind: Any, units: float = 0.0) -> ExecutionReport:
+    return ExecutionReport(
+        id=f"s-1-A/{number}", order_id="s-1-A", kind=kind, units=units, price=100.0
+    )
+
+
+def test_an_end_that_overtakes_a_fill_is_queried_before_its_units_are_free(
+    client: ExecutionClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order, fill, end = order_of(10.0), report_of(1, "filled", 4.0), report_of(2, "cancelled")
+    deliveries, asked, fills = iter([[end], [fill], []]), list[list[str]](), list[float]()
+
+    async def reports() -> list[ExecutionReport]:
+        return next(deliveries)
+
+    async def known(order_ids: Any) -> dict[str, OrderState]:
+        asked.append(list(order_ids))
+        return {order.id: OrderState(order=order, filled=4.0, is_open=False, reports=(fill, end))}
+
+    client.on_fill = lambda asset, report: fills.append(report.units)
+    client.tracker.intend(order)
+    client.tracker.send(order.id)
+    client._is_lost = False
+    monkeypatch.setattr(client.broker, "reports", reports)
+    monkeypatch.setattr(client.broker, "known", known)
+
+    for _ in range(3):
+        asyncio.run(client.take_reports())
+        assert (fills, client.tracker[order.id].filled) == ([4.0], 4.0)
+
+    assert asked == [["s-1-A"]]
+
+
+def test_an_acknowledged_order_that_the_broker_lost_raises_an_alert(
+    client: ExecutionClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.tracker.intend(order_of(10.0))
+    client.tracker.send("s-1-A")
+
+    asyncio.run(client.connect())
+
+    assert client.tracker["s-1-A"].status == "denied"
+    alerts = client._monitor.status(FeedHealth()).alerts
+    assert any(
+        "order s-1-A is unknown to the broker, which had acknowledged it" in a for a in alerts
+    )

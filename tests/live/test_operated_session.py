@@ -28,7 +28,7 @@ def flattened(folder: Path, limit: str) -> None:
         assert session.trade(6).state == "halted"
         # The watchdog closes while rows go on: closing orders rest until the next row, unless they
         # were filled in an earlier one.
-        wait_until(lambda: bool(broker.resting_orders()) or not session.status().positions)
+        wait_until(lambda: session.is_closing() or not session.status().positions)
         session.trade(1)
         status = session.until(lambda status: status.state == "halted" and not status.positions)
 

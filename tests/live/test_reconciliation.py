@@ -139,7 +139,7 @@ def test_an_order_that_the_broker_forgot_is_not_sent_again() -> None:
 
         assert settlement.send_again == ()
         assert settlement.denied == (order("one"),)
-        assert "no longer knows order one" in tracker.alerts[0]
+        assert "order one is unknown to the broker" in tracker.alerts[0]
 
     asyncio.run(scene())
 

@@ -207,6 +207,14 @@ def test_a_switch_that_was_pulled_in_between_is_obeyed_in_full(folder: Path, on_
     assert not [r for r in range(5, 25) for name in taken(folder, r) if ".close" not in name]
 
 
+def is_kill_seen(folder: Path) -> bool:
+    """Return True once the watchdog has journaled the kill, after it closed submissions."""
+    try:
+        return any(record.kind == "kill" for record in read_journal(SessionFolder(folder).watchdog))
+    except (JournalError, FileNotFoundError):
+        return False
+
+
 def test_pulled_while_orders_leave_the_switch_holds_back_the_others(folder: Path) -> None:
     place = world()
     folder.mkdir()
@@ -215,7 +223,8 @@ def test_pulled_while_orders_leave_the_switch_holds_back_the_others(folder: Path
 
     async def pulls(order: Any) -> None:
         SessionFolder(folder).kill.touch()
-        await asyncio.sleep(0.06)
+        while not is_kill_seen(folder):
+            await asyncio.sleep(0.005)
         await submit(order)
 
     broker.submit = pulls  # type: ignore[method-assign]

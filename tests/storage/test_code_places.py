@@ -87,6 +87,7 @@ PLACES: dict[str, tuple[str, str]] = {
         "attrgetter import_module",
         "modules that an experiment file of the user or an option names",
     ),
+    "live/__init__.py": ("getattr(module) import_module", "names of its own table"),
     "policy/load.py": ("import_module", "a constant"),
     "registry/entry_point.py": ("attrgetter import_module", "paths that code registers"),
     "registry/namespace.py": ("entry_points", "plug-ins that the user installed"),

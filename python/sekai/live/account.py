@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sekai.envs.portfolio.batch import AccountReport
 from sekai.market.costs import TRADING_COSTS
 from sekai.storage.display import brief_repr
+
+if TYPE_CHECKING:
+    from sekai.envs.portfolio.batch import AccountReport
 
 __all__ = ["AccountDifference", "BrokerAccount"]
 
@@ -83,6 +86,8 @@ class BrokerAccount:
 
     def report(self, assets: Sequence[str]) -> AccountReport:
         """Account report for an env that trades `assets`."""
+        from sekai.envs.portfolio.batch import AccountReport
+
         units, carried = self.arrays(assets)
         return AccountReport(
             cash=self.cash,

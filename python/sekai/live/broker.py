@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from sekai.data import Bar
 from sekai.error import BrokerError
 from sekai.live.account import BrokerAccount
 from sekai.live.instruments import Instrument
 from sekai.live.orders import BrokerOrder, ExecutionReport, OrderState
+
+if TYPE_CHECKING:
+    from sekai.data import Bar
 
 __all__ = ["Broker", "call_with_timeout"]
 

@@ -22,7 +22,7 @@ _CHOICES = {
 }
 _TIMEOUTS = (
     *("call_timeout", "control_timeout", "order_timeout", "fill_timeout", "feed_timeout"),
-    *("policy_timeout", "stall_seconds", "flatten_seconds"),
+    *("policy_timeout", "stall_seconds", "flatten_seconds", "account_poll_seconds"),
 )
 
 
@@ -83,6 +83,10 @@ class LiveConfig(CheckedConfig):
 
     control_timeout: float = 1.0
     """The same for the watchdog's calls on its own connection."""
+
+    account_poll_seconds: float = 5.0
+    """Seconds after which the account is asked for again if no row does so: a feed that is silent
+    must not hide a loss of cash. A replay asks with its rows alone."""
 
     order_timeout: float = 5.0
     """Seconds after which an order that is not acknowledged, or not cancelled, is queried."""

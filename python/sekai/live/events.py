@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from sekai.data import Bar
+if TYPE_CHECKING:
+    from sekai.data import Bar
 
 __all__ = [
     "BarEvent",
@@ -134,6 +135,8 @@ def bar_fields(bar: Bar) -> dict[str, Any]:
 
 def bar_from_fields(fields: Mapping[str, Any]) -> Bar:
     """Row from `bar_fields`; other fields are ignored."""
+    from sekai.data import Bar
+
     return Bar(
         time=np.datetime64(int(fields["time"]), "ns"),
         values=fields["values"],

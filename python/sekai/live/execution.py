@@ -180,6 +180,22 @@ class ExecutionClient:
         self._take_closing_orders()
         for report in await self.call(self.broker.reports, "reports"):
             self._apply(report)
+        await self._confirm_ended()
+
+    async def _confirm_ended(self) -> None:
+        """Query orders that ended unfilled: the report of an end may overtake that of a fill.
+
+        A lagging account does not show that fill either, so that neither may be trusted alone.
+        """
+        ids = self.tracker.unconfirmed()
+        if not ids:
+            return
+        states = await self.call(lambda: self.broker.known(ids), "known")
+        for state in states.values():
+            for report in apply_state(self.tracker, state, self.journal.append):
+                self._publish(report)
+        self.tracker.confirm()
+        self._pass_alerts()
 
     async def send(self, orders: Sequence[BrokerOrder]) -> None:
         """Submit orders that are in the journal already."""
@@ -308,6 +324,7 @@ class ExecutionClient:
             self._publish(report)
         for order in settled.denied:
             self._sent_at.pop(order.id, None)
+        self._pass_alerts()
         for order in settled.send_again:
             await self._timed(lambda order=order: self._submit(order))  # type: ignore[misc]
 

@@ -6,11 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sekai.data import Bar, MarketData
 from sekai.error import FeedEndedError
 from sekai.live.events import BarEvent, FeedEvent
+
+if TYPE_CHECKING:
+    from sekai.data import Bar, MarketData
 
 __all__ = ["Feed", "FeedHealth"]
 

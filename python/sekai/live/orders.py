@@ -246,8 +246,12 @@ class OrderTracker:
         """
         return [*self.open_orders(), *(self.orders[name].order for name in self._unconfirmed)]
 
+    def unconfirmed(self) -> list[str]:
+        """Ids of orders that ended unfilled since the last `confirm`."""
+        return list(self._unconfirmed)
+
     def confirm(self) -> None:
-        """Mark all ended orders as final: the broker's account agrees with them."""
+        """Mark all ended orders as final: the broker told their fills, or its account agrees."""
         self._unconfirmed.clear()
 
     def open_units(self) -> dict[str, tuple[float, float]]:

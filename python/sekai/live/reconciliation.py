@@ -65,6 +65,8 @@ async def settle(
         elif tracker[order.id].is_done:
             tracker.alerts.append(_forgotten(order))
         elif (reason := _reason_to_deny(tracker, order, is_stale)) is not None:
+            if tracker[order.id].is_sent:
+                tracker.alerts.append(_forgotten(order))
             journal_append("denied", id=order.id, reason=reason)
             tracker.deny(order.id, reason)
             denied.append(order)
@@ -111,10 +113,9 @@ def _reason_to_deny(
 ) -> str | None:
     if tracker[order.id].report_ids:
         # Submitting it again could trade it twice.
-        tracker.alerts.append(_forgotten(order))
         return "the broker no longer knows it"
     return "not received by the broker before a newer row" if is_stale(order) else None
 
 
 def _forgotten(order: BrokerOrder) -> str:
-    return f"the broker no longer knows order {order.id}, which it reported on"
+    return f"order {order.id} is unknown to the broker, which had acknowledged it"

@@ -21,6 +21,10 @@ MIN_LIMIT_SECONDS = 5.0
 PRICE_FACTOR = 1e3
 """A price further from the last one than this factor is absurd."""
 
+LARGEST_VALUE = 1e100
+"""No number of a row is larger: the value of a position must be finite, however often a row with
+such a price is repeated."""
+
 CONFIRMING_FACTOR = 10.0
 """A row confirms the absurd prices of the row before within this factor."""
 
@@ -215,8 +219,9 @@ class RowGuard:
         return max((time for time in self._times if not self._ahead.exceeds(time, now)), default=0)
 
     def _value_problem(self, bar: Bar, values: NDArray[np.float64]) -> str | None:
-        if np.isinf(values).any():
-            return "it holds infinite values"
+        # Comparisons with NaN are False.
+        if (np.abs(values) > LARGEST_VALUE).any():
+            return "it holds infinite values" if np.isinf(values).any() else _too_large(values)
         columns = self._price_columns(values)
         if bar.quoted is None or columns is None:
             return None
@@ -254,6 +259,10 @@ class RowGuard:
         if self._prices is None or self._prices.shape != prices.shape:
             self._prices = np.full(prices.shape, np.nan)
         self._prices = np.where(is_valid, prices, self._prices)
+
+
+def _too_large(values: NDArray[np.float64]) -> str:
+    return f"it holds {np.nanmax(np.abs(values)):.10g}, expected at most {LARGEST_VALUE:g}"
 
 
 def _is_far(prices: NDArray[np.float64], last: NDArray[np.float64], factor: float) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from logging import ERROR, WARNING
@@ -14,28 +13,27 @@ from typing import Any
 from sekai.core.env import Env
 from sekai.data.signature import BarLengthGuard, require_same_data
 from sekai.error import BrokerError, JournalError
+from sekai.live.account import BrokerAccount
 from sekai.live.broker import Broker, call_with_timeout
 from sekai.live.clock import ClockReading, age_seconds
 from sekai.live.commands import take_commands
-from sekai.live.config import LiveConfig, SessionFolder
+from sekai.live.config import LiveConfig
 from sekai.live.episode import LiveEpisode, policy_function
 from sekai.live.events import BarEvent, FeedEvent, FeedNotice, bar_time
 from sekai.live.execution import ExecutionClient
 from sekai.live.feed import Feed
 from sekai.live.feeds.timed_feed import end_task
 from sekai.live.journal.session import SessionJournal
-from sekai.live.kill_switch import KillSwitch
 from sekai.live.manual_gc import ManualGC, automatic_gc_disabled
 from sekai.live.orders import OrderTracker
 from sekai.live.recovery import RecoveredSession, recover
-from sekai.live.runtime import Runtime, call_in_loop
+from sekai.live.runtime import Runtime
 from sekai.live.session import Session
 from sekai.live.session_log import SessionLog
-from sekai.live.session_risk import SessionRisk, fill_seconds, hold_account
-from sekai.live.state_machine import SessionStateMachine
+from sekai.live.session_risk import SessionRisk, fill_seconds
 from sekai.live.status import SessionMonitor, SessionStatus
-from sekai.live.watchdog import SessionLink, Watchdog, closing_orders_of
-from sekai.storage.files import private_folder
+from sekai.live.supervision import Supervision
+from sekai.live.watchdog import closing_orders_of
 
 __all__ = ["LiveRunner"]
 
@@ -69,6 +67,7 @@ class LiveRunner:
         folder: session folder; created if missing.
         config: risk limits and other settings.
         runtime: clock and threads; those of this machine if not given.
+        supervision: one of this session that was started before; created if not given.
     """
 
     def __init__(
@@ -81,32 +80,29 @@ class LiveRunner:
         config: LiveConfig | None = None,
         *,
         runtime: Runtime | None = None,
+        supervision: Supervision | None = None,
     ) -> None:
         if not isinstance(feed, Feed):
             raise TypeError(
                 f"feed must be a sekai.live.Feed, got {feed!r}; a BarFeed with next_bar() alone "
                 f"has neither events nor close(): subclass Feed, or put its rows into a QueueFeed"
             )
-        self.config = LiveConfig() if config is None else config
-        # The session is named after the folder, and `.` has no name.
-        self.folder = SessionFolder(Path(os.path.abspath(folder)))
+        own = Supervision(broker, folder, config, runtime=runtime)
+        self._supervision = own if supervision is None else supervision.require_same(own)
+        self.config, self.folder, self.switch = own.config, own.folder, self._supervision.switch
         self.feed, self.broker = feed, broker
         require_same_data(policy, env)
         self._bars = BarLengthGuard(policy)
         self._decide = policy_function(policy)
         self.episode = LiveEpisode(env, self.config.seed)
-        self.switch = KillSwitch(self.folder.kill)
-        self._runtime = runtime or Runtime()
-        self._clock = self._runtime.clock
-        self._state = SessionStateMachine()
-        self._link = SessionLink()
+        self._runtime, self._state = self._supervision.runtime, self._supervision.state
+        self._clock, self._link = self._runtime.clock, self._supervision.link
         # Held while a row, a command or the end is processed.
         self._turn = asyncio.Lock()
         self._looping: asyncio.Task[None] | None = None
         self._is_waiting = False
         self._was_run = False
-        self._is_stopping = False
-        self._is_killed = False
+        self._is_stopping = self._is_killed = False
         self._shown_kill = ("", "")
         self._failure: Exception | None = None
         self._reported_losses: set[str] = set()
@@ -179,7 +175,6 @@ class LiveRunner:
 
     @contextlib.asynccontextmanager
     async def _opened(self) -> AsyncIterator[None]:
-        private_folder(self.folder.path)
         tracker, name = OrderTracker(clock=self._clock), self.folder.path.name
         assets, decimals = self.episode.assets, self.episode.price_decimals()
         state, clock = self._state, self._clock
@@ -188,13 +183,12 @@ class LiveRunner:
             parts.push_async_callback(self._close, self.broker.close)
             parts.push_async_callback(self._close, self.feed.close)
             parts.enter_context(automatic_gc_disabled())
-            self._writer = parts.enter_context(self._runtime.status_writer(self.folder.status))
-            self._account = parts.enter_context(hold_account(self.broker, self.folder, self.config))
+            # Before the journal is read: a session that recovers obeys the kill switch.
+            await parts.enter_async_context(self._supervised())
+            self._account, self._writer = self._supervision.account, self._supervision.writer
             namespace = self._account.namespace(
                 is_new=not self.folder.journal.exists(), named=self.broker.account_id is not None
             )
-            # Before the journal is read: a session that recovers obeys the kill switch.
-            await parts.enter_async_context(self._supervised())
             self.journal = parts.enter_context(
                 contextlib.closing(SessionJournal(self.folder, self.config.sync, self.broker))
             )
@@ -227,43 +221,28 @@ class LiveRunner:
                 is_replay=self.feed.is_replay,
             )
             self._gc = ManualGC(self._publish_status, self._clock)
-            heartbeat = asyncio.ensure_future(self._heartbeat())
+            tasks = [asyncio.ensure_future(self._heartbeat())]
+            if not self.session.is_replay:
+                tasks.append(asyncio.ensure_future(self._poll_account()))
             try:
                 yield
             finally:
-                await end_task(heartbeat)
+                for task in tasks:
+                    await end_task(task)
                 self._publish_status()
 
     @contextlib.asynccontextmanager
     async def _supervised(self) -> AsyncIterator[None]:
         """Run the watchdog on its own thread and control connection."""
-        acted, loop = asyncio.Event(), asyncio.get_running_loop()
-
-        def wake() -> None:
-            with contextlib.suppress(RuntimeError):
-                # The loop may have been closed meanwhile.
-                loop.call_soon_threadsafe(acted.set)
-
-        self._link.changed, self._acted = wake, acted
-        self._link.call_session = lambda request: call_in_loop(loop, lambda: request(self.broker))
-        watchdog = Watchdog(
-            self.folder,
-            self.switch,
-            self.broker.control(),
-            self.config,
-            self._link,
-            self._state,
-            self._clock,
-            self._writer.offer,
-        )
-        watchdog.look()
-        join = self._runtime.start_watchdog(watchdog.run)
-        try:
-            yield
-        finally:
-            watchdog.close()
-            await join()
-            self._take_alerts()
+        with contextlib.closing(self._supervision):
+            if not self._supervision.is_started:
+                self._supervision.start()
+            self._acted = self._supervision.attach(asyncio.get_running_loop())
+            try:
+                yield
+            finally:
+                await self._supervision.stop()
+                self._take_alerts()
 
     async def _close(self, close: Callable[[], Awaitable[None]]) -> None:
         """Close a connection; one that hangs does not keep the session from ending."""
@@ -352,8 +331,7 @@ class LiveRunner:
         self._note_kill()
         await self.session.connect()
         self._state.advance("running")
-        account = await self.session.update_account()
-        self.monitor.note_account(self.episode.observed.info, account, self.episode)
+        account = await self._show_account()
         if recovered.is_new:
             self.session.note_first_account(account)
         self.session.check_losses()
@@ -463,6 +441,28 @@ class LiveRunner:
             # Without a heartbeat there is no trading.
             self._failure = error
             self.stop()
+
+    async def _poll_account(self) -> None:
+        """Ask for the account while no row does so, in a task of its own: the call may hang."""
+        try:
+            while True:
+                await self._clock.sleep(COMMAND_SECONDS)
+                async with self._turn:
+                    is_old = self.session.account_age() >= self.config.account_poll_seconds
+                    if is_old and self._state.lifecycle == "running":
+                        await self._show_account()
+        except BrokerError:
+            # The session ends, and its own last calls say whether the broker answers.
+            return
+        except Exception as error:
+            self._failure = error
+            self.stop()
+
+    async def _show_account(self) -> BrokerAccount:
+        """Update the account between rows, and show it."""
+        account = await self.session.update_account()
+        self.monitor.note_account(self.episode.observed.info, account, self.episode)
+        return account
 
     async def _idle(self) -> None:
         """Follow the kill switch, commands and order deadlines between rows."""

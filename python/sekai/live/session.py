@@ -102,6 +102,9 @@ class Session:
     receive_time: int = 0
     """Arrival of the last row in nanoseconds since 1970."""
 
+    account_time: int = 0
+    """Time of the last answer to a query of the account, by the clock that runs in suspends."""
+
     row_time: int = 0
     """Timestamp of the last row in nanoseconds since 1970."""
 
@@ -211,8 +214,13 @@ class Session:
             check = self._compare(answer)
         self._note_check(check)
         account = self.account = self.risk.ledger.account()
+        self.account_time = self.runtime.clock.boot_ns()
         self._show_positions()
         return account
+
+    def account_age(self) -> float:
+        """Seconds since the broker last answered a query of the account."""
+        return (self.runtime.clock.boot_ns() - self.account_time) / 1e9
 
     async def _first_account(self, answer: BrokerAccount) -> BrokerAccount:
         """First account of a session; an empty answer is asked for again."""

@@ -7,11 +7,9 @@ from statistics import median
 
 import numpy as np
 
-from sekai.error import BusyError, JournalError
-from sekai.live.account_folder import AccountFolder, account_path
-from sekai.live.broker import Broker
+from sekai.live.account_folder import AccountFolder
 from sekai.live.clock import Clock
-from sekai.live.config import LiveConfig, SessionFolder
+from sekai.live.config import LiveConfig
 from sekai.live.episode import LiveEpisode
 from sekai.live.feed import Feed
 from sekai.live.ledger import Ledger
@@ -19,7 +17,7 @@ from sekai.live.references import EquityReferences, PriceValidator
 from sekai.live.risk import RiskGate
 from sekai.live.row_guard import RowGuard
 
-__all__ = ["SessionRisk", "fill_seconds", "hold_account", "silence_seconds"]
+__all__ = ["SessionRisk", "fill_seconds", "silence_seconds"]
 
 WARM_UP_ROWS = 20
 """Rows of the history that validate the prices of the first row."""
@@ -67,19 +65,6 @@ class SessionRisk:
             references,
             RiskGate(config.limits),
         )
-
-
-def hold_account(broker: Broker, folder: SessionFolder, config: LiveConfig) -> AccountFolder:
-    """Hold the account of a broker, which one session has at a time.
-
-    Raises:
-        JournalError: another session has it.
-    """
-    path = account_path(broker.account_id, folder.path, config.accounts)
-    try:
-        return AccountFolder(path, folder.path)
-    except BusyError as error:
-        raise JournalError(f"a session runs once: {error}") from error
 
 
 def fill_seconds(episode: LiveEpisode, config: LiveConfig) -> float:

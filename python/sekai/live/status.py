@@ -12,13 +12,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sekai.core.base import Closeable
 from sekai.error import JournalError
 from sekai.live.account import BrokerAccount
 from sekai.live.clock import Clock
-from sekai.live.episode import LiveEpisode
 from sekai.live.feed import FeedHealth
 from sekai.live.latency import LatencyHistogram, LatencySummary
 from sekai.live.orders import OrderTracker, TrackedOrder
@@ -28,6 +27,9 @@ from sekai.live.state_machine import SessionState, SessionStateMachine
 from sekai.market.costs import COST_FIELDS, COST_KINDS
 from sekai.storage.files import atomic_write
 from sekai.storage.strict_json import parse_json
+
+if TYPE_CHECKING:
+    from sekai.live.episode import LiveEpisode
 
 __all__ = [
     "LatencySummary",

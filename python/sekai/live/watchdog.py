@@ -156,6 +156,7 @@ class Watchdog:
         self._wave: list[BrokerOrder] = []
         self._waves = 0
         self._verified = self._published = -math.inf
+        self._shown_kill = ("", "")
         self._looked = math.inf
         self._seen: tuple[float, dict[str, float]] | None = None
         self._baseline: dict[str, float] | None = None
@@ -350,6 +351,8 @@ class Watchdog:
         self._wave = []
         account: BrokerAccount = await self._call(lambda broker: broker.account())
         instruments = await self._call(lambda broker: broker.instruments())
+        if not self._link.prices and any(account.units.values()):
+            return "positions are closed once the session has recovered their prices"
         units = self._positions(account, instruments)
         if not units:
             self._link.is_flat = True
@@ -374,6 +377,9 @@ class Watchdog:
             self._baseline, self._closed = dict(account.units), {}
         held: dict[str, float] = {}
         for asset, units in account.units.items():
+            if asset not in self._link.prices:
+                # Of others, or without any price: the session alerts about both.
+                continue
             claims = [units, self._baseline.get(asset, 0.0) + self._closed.get(asset, 0.0)]
             if self._link.units is not None and not is_settled:
                 claims.append(self._link.units.get(asset, 0.0))
@@ -490,12 +496,13 @@ class Watchdog:
 
     def _publish_if_silent(self) -> None:
         """Write the status while the session does not."""
-        status, now = self._link.status, self._now()
-        silent = (self._clock.monotonic_ns() - self._link.beat) / 1e9
-        if status is None or silent < STATUS_SECONDS or now - self._published < STATUS_SECONDS:
+        link, now = self._link, self._now()
+        status, kill = link.status, (link.kill_requested, link.kill_obeyed)
+        silent = (self._clock.monotonic_ns() - link.beat) / 1e9
+        is_known = kill == self._shown_kill and now - self._published < STATUS_SECONDS
+        if status is None or silent < STATUS_SECONDS or is_known:
             return
-        self._published = now
-        link = self._link
+        self._published, self._shown_kill = now, kill
         alerts = tuple(f"{time} {text}" for time, text in reversed(tuple(link.alerts)))
         self._publish(
             replace(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+import pytest
 
 from sekai.data import Bar, MarketData
 from sekai.live.events import BarEvent, CandleEvent, FeedEvent, FeedNotice, QuoteEvent, TradeEvent
 from sekai.live.feed import Feed
+from tests.live.simulation.virtual import VirtualClock, VirtualLoop
 
 SECOND = 10**9
 BEGIN = 1_700_000_000 * SECOND
@@ -32,11 +35,28 @@ def run(work: Coroutine[Any, Any, T], seconds: float = 20.0) -> T:
     return asyncio.run(watched())
 
 
+def run_virtually(work: Coroutine[Any, Any, T]) -> T:
+    """Run on virtual time, in which a wait takes as long as it says however busy the machine is.
+
+    For feeds that wait for timers and for events of this loop alone. `time.sleep` is a call that
+    keeps the loop from running.
+    """
+    clock = VirtualClock(BEGIN)
+    loop = VirtualLoop(clock)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "perf_counter_ns", clock.monotonic_ns)
+        patch.setattr(time, "sleep", lambda seconds: clock.advance(round(seconds * SECOND)))
+        try:
+            return loop.run_until_complete(work)
+        finally:
+            loop.close()
+
+
 def trade(number: int, price: float = 100.0, symbol: str = "AAA", **changes: Any) -> TradeEvent:
     made: dict[str, Any] = {
         "exchange_time": BEGIN + number * SECOND, "receive_time": BEGIN + number * SECOND,
         "sequence": number, "trade_id": number, "symbol": symbol, "price": price, "size": 1.0,
-        **changes,
+        "arrival": time.perf_counter_ns(), **changes,
     }  # fmt: skip
     return TradeEvent(**made)
 

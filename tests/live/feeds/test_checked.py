@@ -29,6 +29,7 @@ from tests.live.feeds.makers import (
     panel,
     quote,
     run,
+    run_virtually,
     trade,
 )  # fmt: skip
 
@@ -295,7 +296,7 @@ def test_a_wait_that_is_cancelled_while_the_feed_is_asked_loses_nothing(
         await feed.close()
         return [kind for kind in kinds(found) if kind != "gap"]
 
-    assert run(work()) == ["1", "2", "3", "4", "5", "6"]
+    assert run_virtually(work()) == ["1", "2", "3", "4", "5", "6"]
 
 
 def test_counts_of_the_feed_below_are_counted_above() -> None:
@@ -335,7 +336,7 @@ def test_a_feed_that_goes_on_is_not_stale_however_it_is_read() -> None:
         await task
         return going_on, kinds(found)[len(going_on) :]
 
-    going_on, after = run(work())
+    going_on, after = run_virtually(work())
     assert going_on == [str(number) for number in range(1, 23)]
     assert after == ["stale"]
 
@@ -388,7 +389,7 @@ def test_silence_is_counted_from_the_last_event_however_it_was_taken() -> None:
         assert not feed.health.is_stale
         await feed.close()
 
-    run(work())
+    run_virtually(work())
 
 
 @pytest.mark.parametrize("price", [0.0, -1.0, float("inf"), float("nan")])

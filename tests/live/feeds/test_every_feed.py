@@ -91,7 +91,7 @@ def test_one_who_waits_for_a_feed_that_is_closed_comes_to_its_end(
                 waiting.cancel()
                 await asyncio.wait({waiting})
             else:
-                await asyncio.wait_for(waiting, 1.0)
+                await asyncio.wait_for(waiting, 20.0)
 
     run(work())
 

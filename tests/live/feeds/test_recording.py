@@ -253,7 +253,8 @@ def test_raw_lines_are_read_by_a_decoder(tmp_path: Path) -> None:
 def test_a_recording_keeps_its_pace_and_can_be_closed_while_it_waits(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     with EventRecorder(path) as recorder:
-        for number in range(3):
+        # The last is due two seconds after the others.
+        for number in (0, 1, 201):
             recorder.record(trade(number))
 
     async def work() -> list[str]:

@@ -75,7 +75,7 @@ def test_a_frame_that_is_too_long_ends_the_connection_and_not_the_feed() -> None
 
 def test_a_venue_that_does_not_answer_pings_is_left() -> None:
     async def work() -> None:
-        limits = SocketLimits(ping_interval=0.05, ping_timeout=0.05, close_timeout=0.05)
+        limits = SocketLimits(ping_interval=0.5, ping_timeout=0.5, close_timeout=0.05)
         async with Venue() as venue, venue.feed(limits=limits) as feed:
             await venue.trade()
             await until(feed, 1)
@@ -166,7 +166,7 @@ def test_a_venue_that_hangs_up_on_everybody_is_not_hammered() -> None:
             feed = venue.feed(backoff=Backoff(first=0.05, longest=1.0))
             await feed.open()
             for _ in range(3):
-                await asyncio.wait_for(venue._joined.wait(), 5)
+                await asyncio.wait_for(venue._joined.wait(), 20)
                 await venue.cut()
             await feed.close()
             return feed._failures
@@ -215,7 +215,7 @@ def test_a_feed_that_is_closed_takes_leave_of_the_venue() -> None:
             await until(feed, 1)
             await feed.close()
             assert venue._socket is not None
-            await asyncio.wait_for(venue._socket.wait_closed(), 5)
+            await asyncio.wait_for(venue._socket.wait_closed(), 20)
             assert venue._socket.close_code == 1000
             assert feed.health.reconnects == 0
 
@@ -243,7 +243,7 @@ def test_a_feed_that_stops_hangs_up_and_raises_once_it_is_drained() -> None:
             for _ in range(3):
                 await venue.trade()
             assert venue._socket is not None
-            await asyncio.wait_for(venue._socket.wait_closed(), 5)
+            await asyncio.wait_for(venue._socket.wait_closed(), 20)
             assert kinds(await collect(feed, 3)) == ["connected", "1", "2"]
             with pytest.raises(FeedError, match="more than 3 events"):
                 await feed.__anext__()

@@ -77,7 +77,7 @@ class Venue:
 
     async def send(self, *frames: str | bytes) -> None:
         """Send to whoever is there, once somebody is and has asked for something."""
-        await asyncio.wait_for(self._joined.wait(), 5)
+        await asyncio.wait_for(self._joined.wait(), 20)
         assert self._socket is not None
         for one in frames:
             await self._socket.send(one)
@@ -87,14 +87,14 @@ class Venue:
 
     async def cut(self) -> None:
         """Hang up in the middle of a frame."""
-        await asyncio.wait_for(self._joined.wait(), 5)
+        await asyncio.wait_for(self._joined.wait(), 20)
         assert self._socket is not None
         self._joined.clear()
         self._socket.transport.write(b"\x81\x7e\x01\x00half a frame")
         self._socket.transport.close()
 
     async def restart(self) -> None:
-        await asyncio.wait_for(self._joined.wait(), 5)
+        await asyncio.wait_for(self._joined.wait(), 20)
         await self.stop()
         await self.start()
 

@@ -98,10 +98,18 @@ class Venue:
         self.orders: dict[str, TrueOrder] = {}
         self.fills: list[TrueFill] = []
         self.accepted: list[tuple[int, str]] = []
-        self.swallowed: list[str] = []
+        self.swallowed: dict[str, float] = {}
+        """Seconds at which orders were swallowed first."""
+
+        self.reused: list[str] = []
+        """Ids under which another order was submitted, which the venue takes for the first one."""
+
         self.undelivered: list[tuple[int, ExecutionReport]] = []
         self.history: list[tuple[int, float, dict[str, float]]] = []
-        self.empty_answers = 0
+        self.empty_answers = self.unknown_reports = 0
+        self.is_cut_off = False
+        """True while the tasks of a dead process end: none of their calls arrives."""
+
         self._later: list[tuple[int, str, float]] = []
         self._rng = np.random.default_rng(seed)
         self.begin = clock.true_wall
@@ -139,6 +147,8 @@ class Venue:
     def accept(self, order: BrokerOrder) -> None:
         """Execute an order, once for each id."""
         if order.id in self.orders:
+            if self.orders[order.id].order != order:
+                self.reused.append(order.id)
             return
         self.accepted.append((self.clock.true_wall, order.id))
         executed = order.units
@@ -247,6 +257,8 @@ class Venue:
 class VenueConnection(Broker):
     """Connection to a venue; that of the session has faults, the control connection has none."""
 
+    account_id = "simulated"
+
     def __init__(self, venue: Venue, *, has_faults: bool = True) -> None:
         self.venue, self._has_faults = venue, has_faults
 
@@ -259,7 +271,7 @@ class VenueConnection(Broker):
     async def submit(self, order: BrokerOrder) -> None:
         hangs = await self._begin()
         if self._has_faults and self.venue.happens(self.venue.faults.swallow):
-            self.venue.swallowed.append(order.id)
+            self.venue.swallowed.setdefault(order.id, self.venue.seconds)
         else:
             self.venue.accept(order)
         await self._end(hangs)
@@ -303,11 +315,14 @@ class VenueConnection(Broker):
         await self._end(await self._begin())
         venue, now = self.venue, self.venue.clock.true_wall
         due = [report for time, report in venue.undelivered if time <= now]
+        venue.unknown_reports += sum(report.id.endswith("?") for report in due)
         venue.undelivered = [part for part in venue.undelivered if part[0] > now]
         return due
 
     async def _begin(self) -> bool:
         """Inject faults before a call; return True if it hangs after its effect."""
+        if self.venue.is_cut_off:
+            raise BrokerError("the process is dead")
         begin, end = self.venue.faults.dead
         if begin <= self.venue.seconds < end:
             await asyncio.Event().wait()

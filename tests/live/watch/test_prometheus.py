@@ -90,7 +90,7 @@ def test_the_age_of_the_last_event_grows(folder: SessionFolder) -> None:
     status.feed.last_receive_time = time.time_ns() - 3_000_000_000
     put(folder, status)
 
-    assert 3 <= at(told(SessionSource(folder)), "feed_last_event_age_seconds", session="paper") < 5
+    assert 3 <= at(told(SessionSource(folder)), "feed_last_event_age_seconds", session="paper") < 60
 
 
 def test_a_session_without_a_sign_of_life_is_down(folder: SessionFolder, tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ from sekai.live.events import BarEvent, bar_time
 from sekai.live.feed import Feed
 from sekai.live.feeds.bars_from_trades import BAR_FIELDS
 from sekai.live.feeds.binance import INTERVAL_UNITS
-from sekai.live.row_guard import MIN_LIMIT_SECONDS, RowGuard
 from sekai.live.secret import Secret, revealed, revealed_headers
 from sekai.storage.codec import from_text, to_text
 from sekai.storage.files import atomic_write
@@ -68,6 +67,9 @@ async def collect_history(
     if rows < 1:
         raise ValueError(f"rows must be at least 1, got {rows}")
     bars: list[Bar] = []
+    # The guard is built on the rules of feeds.
+    from sekai.live.row_guard import MIN_LIMIT_SECONDS, RowGuard
+
     limit = None if seconds is None else max(MIN_LIMIT_SECONDS, seconds)
     guard = RowGuard(clock or Clock(), limit, None, is_replay=feed.is_replay)
     async for event in feed:
