@@ -15,7 +15,6 @@ from quant_gym_rs._core import ActorCriticTrainer
 from sekai.policy.settings import PolicySettings
 from sekai.training.native_rollout import NoNativeFormError
 from sekai.training.policies.actor_critic import (
-    FLAT,
     ActorCritic,
     Backbone,
     CategoricalHead,
@@ -70,7 +69,7 @@ class NativeUpdate:
         if not all(weight.requires_grad for weight in weights):
             raise NoNativeFormError("some weights are not trained")
         self.network, self.optimizer, self.weights = network, optimizer, weights
-        self.threads = threads
+        self.threads, self._body = threads, network.actor.body
         self._ends = list(itertools.accumulate(weight.numel() for weight in weights))
         self._trainer = ActorCriticTrainer(
             _sizes(actor), _sizes(critic), settings.activation, list(network.actor.choices),
@@ -78,8 +77,8 @@ class NativeUpdate:
         )  # fmt: skip
 
     def values(self, observations: Mapping[str, Tensor]) -> Tensor:
-        """Values of preprocessed and flattened observations."""
-        rows = observations[FLAT].contiguous().numpy()
+        """Values of preprocessed observations."""
+        rows = self._rows(observations)
         return torch.from_numpy(self._trainer.values(self._flat(self.weights), rows))
 
     def gradient(
@@ -134,15 +133,19 @@ class NativeUpdate:
         advantages: Tensor,
         returns: Tensor,
     ) -> dict[str, Any]:
-        """Arrays of samples, whose observations are preprocessed and flattened."""
+        """Arrays of samples, whose observations are preprocessed."""
         allowed = self.network.actor.allowed(observations)
         return {
-            "observations": observations[FLAT].contiguous().numpy(),
+            "observations": self._rows(observations),
             "actions": actions.float().contiguous().numpy(),
             "allowed": None if allowed is None else allowed.contiguous().numpy(),
             "advantages": advantages.contiguous().numpy(),
             "returns": returns.contiguous().numpy(),
         }
+
+    def _rows(self, observations: Mapping[str, Tensor]) -> NDArray[np.float32]:
+        rows: NDArray[np.float32] = self._body.flattened(observations).contiguous().numpy()
+        return rows
 
     def _settings(self, loss: dict[str, Any], size: int) -> dict[str, Any]:
         group = self.optimizer.param_groups[0]

@@ -336,7 +336,7 @@ class Learner:
         bodies = (network.actor.body, network.critic.body)
         # Side by side once, instead of in every minibatch of actor and critic.
         is_flat = self.preprocesses and not self.is_central
-        self.flattens = is_flat and all(type(body) is MLPBackbone for body in bodies)
+        self.is_flat = is_flat and all(type(body) is MLPBackbone for body in bodies)
         self.mask_names = network.actor.mask_names
         self.risk = make_risk(
             settings.risk, settings.risk_weight, settings.risk_level, rollout.count
@@ -350,7 +350,7 @@ class Learner:
         )
 
     def _make_native(self, agent: OnPolicyAgent) -> NativeUpdate:
-        if not self.flattens or isinstance(self.rollout, GroupRollout):
+        if not self.is_flat or isinstance(self.rollout, GroupRollout):
             raise NoNativeFormError("observations are not those of an MLP of one agent")
         if agent.native_loss() is None:
             raise NoNativeFormError(f"the loss of {type(agent).__name__} has no native form")
@@ -475,7 +475,7 @@ class Learner:
         if not self.preprocesses:
             return observations
         inputs = self.network.inputs(observations)
-        if self.flattens:
+        if self.is_flat and len(inputs) > 1:
             masks = {name: rows for name, rows in observations.items() if is_action_mask(name)}
             return {**masks, FLAT: self.network.actor.body.flattened(inputs)}
         return {

@@ -100,11 +100,12 @@ class MLPBackbone(Backbone):
 
     def forward(self, inputs: Mapping[str, Tensor]) -> Features:
         """Extract features of a batch, of leaves or of those that `flattened` returned."""
-        rows = inputs[FLAT] if FLAT in inputs else self.flattened(inputs)
-        return Features(self.body(rows))
+        return Features(self.body(self.flattened(inputs)))
 
     def flattened(self, inputs: Mapping[str, Tensor]) -> Tensor:
         """Leaves side by side: batch by inputs."""
+        if FLAT in inputs:
+            return inputs[FLAT]
         parts = [
             inputs[name].flatten(1) if inputs[name].dim() > 1 else inputs[name].unsqueeze(1)
             for name in self.names
