@@ -173,7 +173,7 @@ def start_run(
     prepared = _prepared(experiment, options)
     agent = experiment.new_agent(prepared.train)
     # Only now: an experiment that cannot be trained leaves no folder behind.
-    run.begin(dump_toml(experiment.resolved(run.path.name)), _facts(experiment, options.command))
+    run.begin(dump_toml(experiment.resolved(run.path.name)), run_facts(experiment, options.command))
     return _train(agent, experiment, prepared, run, options)
 
 
@@ -391,7 +391,8 @@ def _recorded(run: RunFolder, agent: Agent, options: RunOptions) -> Iterator[Non
     run.note(state="finished", steps=agent.steps, finished=utc_now())
 
 
-def _facts(experiment: Experiment, command: str) -> dict[str, Any]:
+def run_facts(experiment: Experiment, command: str) -> dict[str, Any]:
+    """Content of run.json at the start of a run."""
     return {
         "state": "running",
         "command": command,
