@@ -11,6 +11,7 @@ import tempfile
 import threading
 import traceback
 from contextlib import ExitStack, suppress
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -62,34 +63,34 @@ class TrialWorkers(Protocol):
 
 
 class ProcessWorkers:
-    """A process for each trial, as a context manager.
+    """Processes of this machine that run one trial after the other, as a context manager.
 
     Args:
-        jobs: number of trials at the same time.
+        jobs: number of processes.
     """
 
     def __init__(self, jobs: int) -> None:
         self.capacity = jobs
         self._context = multiprocessing.get_context("spawn")
+        self._idle: list[tuple[SpawnProcess, Connection]] = []
         self._running: dict[int, tuple[SpawnProcess, Connection]] = {}
 
     def __enter__(self) -> ProcessWorkers:
         return self
 
     def __exit__(self, *error: object) -> None:
-        for process, connection in self._running.values():
-            process.kill()
-            process.join(STOP_SECONDS)
-            connection.close()
+        for process, connection in (*self._idle, *self._running.values()):
+            _kill(process, connection)
+        self._idle.clear()
         self._running.clear()
 
     def start(self, task: TrialTask, reports: bool) -> None:
-        """Start a trial in a new process."""
-        here, there = self._context.Pipe()
-        process = self._context.Process(target=_serve, args=(there, task, reports), daemon=False)
-        process.start()
-        there.close()
-        self._running[task.number] = process, here
+        """Start a trial in an idle process, or in a new one."""
+        process, connection = self._idle.pop() if self._idle else self._new_process()
+        self._running[task.number] = process, connection
+        # A process that has ended is reported by `next_event`.
+        with suppress(OSError):
+            connection.send((task, reports))
 
     def next_event(self) -> TrialScore | TrialEnd:
         """Wait for the next event of any trial."""
@@ -100,48 +101,58 @@ class ProcessWorkers:
         try:
             event = ready.recv()
         except (EOFError, OSError):
-            process = self._end(number)
-            error = f"the process of the trial ended with exit code {process.exitcode}"
+            process, connection = self._running.pop(number)
+            process.join(STOP_SECONDS)
+            code = process.exitcode
+            _kill(process, connection)
+            error = f"the process of the trial ended with exit code {code}"
             return TrialEnd(number, TrialOutcome("failed", error=error))
         if isinstance(event, TrialScore):
             return event
-        self._end(number)
+        self._idle.append(self._running.pop(number))
         if isinstance(event, TrialEnd):
             return event
         raise ExperimentError(f"trial {number} raised an unexpected error:\n{event}")
 
     def answer(self, number: int, is_pruned: bool) -> None:
         """Answer the evaluation of a trial."""
-        # A process that has ended is reported by `next_event`.
         with suppress(OSError):
             self._running[number][1].send(is_pruned)
 
-    def _end(self, number: int) -> SpawnProcess:
-        process, connection = self._running.pop(number)
-        connection.close()
-        process.join(STOP_SECONDS)
-        if process.is_alive():
-            process.kill()
-            process.join()
-        return process
+    def _new_process(self) -> tuple[SpawnProcess, Connection]:
+        here, there = self._context.Pipe()
+        # Envs of a trial may start processes of their own, which those of daemons may not.
+        process = self._context.Process(target=_serve, args=(there,), daemon=False)
+        process.start()
+        there.close()
+        return process, here
 
 
-def _serve(connection: Connection, task: TrialTask, reports: bool) -> None:
-    """Run a trial in a process of its own."""
+def _kill(process: SpawnProcess, connection: Connection) -> None:
+    connection.close()
+    process.kill()
+    process.join(STOP_SECONDS)
+
+
+def _serve(connection: Connection) -> None:
+    """Run trials in a process of their own, until the connection is closed."""
     # Ctrl-C reaches all processes of the terminal; the sweep decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
+    with suppress(EOFError):
+        while True:
+            task, reports = connection.recv()
+            try:
+                outcome = run_trial(task, partial(_ask, connection, task) if reports else None)
+            except Exception:
+                connection.send(traceback.format_exc())
+            else:
+                connection.send(TrialEnd(task.number, outcome))
 
-    def report(evaluation: int, score: float) -> bool:
-        connection.send(TrialScore(task.number, evaluation, score))
-        return bool(connection.recv())
 
-    try:
-        outcome = run_trial(task, report if reports else None)
-    except Exception:
-        connection.send(traceback.format_exc())
-    else:
-        connection.send(TrialEnd(task.number, outcome))
+def _ask(connection: Connection, task: TrialTask, evaluation: int, score: float) -> bool:
+    connection.send(TrialScore(task.number, evaluation, score))
+    return bool(connection.recv())
 
 
 def _exit_with_parent() -> None:
