@@ -214,7 +214,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[SweepResult, SweepR
     first = run_sweep(folder / "small.toml", runs=folder / "first")
     market = pd.read_parquet(folder / "market.parquet")
     assert first.evaluation.agent.episodes[0].times is not None
-    is_test = market["date"] >= pd.Timestamp(first.evaluation.agent.episodes[0].times[0])
+    is_test = market["time"] >= pd.Timestamp(first.evaluation.agent.episodes[0].times[0], tz="UTC")
     assert 200 < is_test.sum() < 300
     prices = market.select_dtypes("float").columns
     market.loc[is_test, prices] *= np.linspace(1.0, 9.0, is_test.sum())[:, None]
@@ -269,7 +269,7 @@ def test_pruned_and_failed_trials_count_too() -> None:
 
     diverged = [trial for trial in result.trials if trial.settings["train.learning_rate"] > 1]
     assert len(diverged) == result.counts["failed"] >= 1
-    assert all(trial.error.startswith("DivergedError: ") for trial in diverged)
+    assert all("Error: " in trial.error for trial in diverged)
     assert result.counts["pruned"] >= 1
     assert result.counts["complete"] >= 1
     names = {json.loads(line)["name"] for line in ledger().path.read_text("utf-8").splitlines()}

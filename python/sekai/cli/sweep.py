@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sekai.cli.failure import CommandError, guarded
-from sekai.cli.options import ImportOption, QuietOption, RunsOption
+from sekai.cli.options import ImportOption, QuietOption, RayOption, RunsOption
 from sekai.cli.screen import live_table, note, say
 from sekai.experiment.run_folder import DEFAULT_ROOT
 
@@ -43,10 +43,7 @@ def sweep(
         int | None,
         typer.Option(help="Trials at the same time; with --ray, one per core by default."),
     ] = None,
-    ray: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="Run trials on a Ray cluster: auto or an address."),
-    ] = None,
+    ray: RayOption = None,
     name: Annotated[str | None, typer.Option(help="Name of the sweep.")] = None,
     change: Annotated[
         list[str] | None,
