@@ -48,7 +48,7 @@ class SweepSection:
     """`[sweep]`: number of trials, sampler and pruner; the settings are in `[sweep.space]`."""
 
     space: Mapping[str, Any]
-    """Settings by name such as train.gamma: a list of choices, or a range {low, high, log, step}."""
+    """Settings such as train.gamma: a list of choices, or a range {low, high, log, step}."""
 
     trials: int | None = None
     """Number of trials; None for all combinations, with GridSampler."""

@@ -1,4 +1,4 @@
-"""Study of Optuna in a journal file, which a killed sweep continues as if it had not been killed."""
+"""Study of Optuna in a journal file, which continues after a kill as if there had been none."""
 
 from __future__ import annotations
 

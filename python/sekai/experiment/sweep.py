@@ -480,9 +480,7 @@ class Sweep:
             },
             score=record.value if state == "complete" else math.nan,
             evaluations=len(record.intermediate_values),
-            last_return=math.nan
-            if last is None
-            else self._sign * record.intermediate_values[last],
+            last_return=math.nan if last is None else self._sign * record.intermediate_values[last],
             error=record.user_attrs.get("error", ""),
         )
 

@@ -105,7 +105,8 @@ def _run(
     run = RunFolder(task.folder)
     agent = experiment.new_agent(prepared.train)
     try:
-        run.begin(dump_toml(experiment.resolved(run.path.name)), run_facts(experiment, task.command))
+        config = dump_toml(experiment.resolved(run.path.name))
+        run.begin(config, run_facts(experiment, task.command))
         with lock_run(run.path):
             is_pruned = _fit(agent, experiment, prepared, run, report)
             agent.save(run.policy, training=False)
