@@ -328,7 +328,7 @@ def _require_searched(source: ConfigSource, setting: SearchedSetting) -> None:
 
 
 def _point_at(trial: ConfigSource, setting: SearchedSetting) -> None:
-    """Let errors about a setting point at its line in the search space."""
+    """Point errors about a setting at its line in the search space."""
     trial.options.pop(setting.path, None)
     option = next(
         (
