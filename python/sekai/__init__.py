@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         utils,
         vector,
     )
-    from sekai.experiment import run_experiment
+    from sekai.experiment import run_experiment, run_sweep
     from sekai.utils.checker import check_env
     from sekai.vector import AsyncVecEnv, ProcVecEnv, SyncVecEnv, VecEnv
     from sekai.vector.make_vec import make_vec
@@ -116,6 +116,7 @@ __all__ = [
     "registry",
     "rendering",
     "run_experiment",
+    "run_sweep",
     "spaces",
     "spec",
     "stats",
@@ -168,6 +169,7 @@ LAZY = {
     "VecEnv": "sekai.vector",
     "make_vec": "sekai.vector",
     "run_experiment": "sekai.experiment",
+    "run_sweep": "sekai.experiment",
 }
 """Modules of names that are imported at first use, to keep `import sekai` quick."""
 

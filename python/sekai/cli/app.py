@@ -20,6 +20,7 @@ from sekai.cli import (
     paper,
     report,
     session,
+    sweep,
     train,
     watch,
 )
@@ -82,6 +83,7 @@ COMMANDS: Commands = (
     ("check", check.check, check.EXAMPLES),
     ("bench", bench.bench, bench.EXAMPLES),
     ("train", train.train, train.EXAMPLES),
+    ("sweep", sweep.sweep, sweep.EXAMPLES),
     ("evaluate", evaluate.evaluate, evaluate.EXAMPLES),
     ("compare", compare.compare, compare.EXAMPLES),
     ("report", report.report, report.EXAMPLES),

@@ -35,3 +35,11 @@ ImportOption = Annotated[
         "names them; repeatable.",
     ),
 ]
+
+RayOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Run on a Ray cluster: auto for the running one, its address, or local for a new one.",
+    ),
+]

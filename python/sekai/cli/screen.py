@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rich.console import Console
+from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
@@ -57,6 +58,21 @@ def complain(message: str) -> None:
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
     """Print a table; columns whose name begins with ">" are right-aligned."""
+    output().print(_table(columns, rows))
+
+
+@contextlib.contextmanager
+def live_table() -> Iterator[Callable[[Sequence[str], Iterable[Sequence[str]]], None] | None]:
+    """Function that draws a table in place of the last one; None without a terminal."""
+    console = errors()
+    if not console.is_terminal:
+        yield None
+        return
+    with Live(console=console, transient=True, auto_refresh=False) as live:
+        yield lambda columns, rows: live.update(_table(columns, rows), refresh=True)
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
     table = Table(title_justify="left", box=None, pad_edge=False)
     for name in columns:
         justify = "right" if name.startswith(">") else "left"
@@ -68,7 +84,7 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> 
         )
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
-    output().print(table)
+    return table
 
 
 def sparkline(values: Sequence[float], low: float, high: float, width: int) -> str:

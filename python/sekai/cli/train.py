@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sekai.cli.failure import CommandError, guarded
-from sekai.cli.options import ImportOption, QuietOption, RunsOption, SetOption
+from sekai.cli.options import ImportOption, QuietOption, RayOption, RunsOption, SetOption
 from sekai.cli.screen import note
 from sekai.experiment.run_folder import DEFAULT_ROOT
 
@@ -29,6 +29,7 @@ EXAMPLES = (
     "sekai train examples/demo.toml --set train.learning_rate=0.001 --name quick",
     "sekai train examples/demo.toml --seeds 5",
     "sekai train runs/demo --resume",
+    "sekai train examples/demo.toml --ray auto",
 )
 
 
@@ -50,6 +51,7 @@ def train(
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the run.")] = None,
     change: SetOption = None,
+    ray: RayOption = None,
     imports: ImportOption = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue a run from its last checkpoint.")
@@ -72,7 +74,8 @@ def train(
         ("run", "name"): ("--name", name),
     }
     passed = {path: option for path, option in options.items() if option[1] is not None}
-    output = RunOptions(progress=not quiet, log=note, command=shlex.join(["sekai", *sys.argv[1:]]))
+    command = shlex.join(["sekai", *sys.argv[1:]])
+    output = RunOptions(progress=not quiet, log=note, command=command, ray=ray)
     if resume:
         changes = [option for option, _ in passed.values() if option != "--name"]
         others = {"--set": change, "--seeds": seeds}

@@ -21,7 +21,7 @@ KeyPath = tuple[str, ...]
 MAX_BYTES = 2**20
 """Maximum size of a file."""
 
-RUN_FILES = ("run.json", "seeds.json")
+RUN_FILES = ("run.json", "seeds.json", "sweep.json")
 """Files that mark a folder as one of a run, whose TOML file is data."""
 
 HEADER = re.compile(r"\s*\[\[?([^\[\]]+)\]\]?\s*(#.*)?$")

@@ -20,10 +20,11 @@ from sekai.experiment.experiment import (
 )
 from sekai.experiment.preparation import CUSTOM_SOURCES, DataSource, data_source, known_sources
 from sekai.experiment.references import import_for, resolve
+from sekai.experiment.search_space import SweepSection
 from sekai.registry import spec
 from sekai.storage.names import did_you_mean
 
-SECTIONS = ("run", "env", "data", "train", "policy", "evaluate")
+SECTIONS = ("run", "env", "data", "train", "policy", "evaluate", "sweep")
 OTHER_SECTIONS = {"data": "[data]", "features": "features in [data]"}
 """Options of envs that belong to another section."""
 
@@ -50,6 +51,8 @@ def read_experiment(
             source.refuse((name,), message, value=False)
         if not isinstance(value, dict):
             source.refuse((name,), f"{name} must be a section [{name}], got {value!r}")
+    if "sweep" in source.values:
+        sweep_section(source)
     run = _section(source, "run", RunSection)
     run = dataclasses.replace(run, imports=import_for(source, imports))
     source, references = resolve(source)
@@ -79,6 +82,11 @@ def read_experiment(
         references=references,
         config=source,
     )
+
+
+def sweep_section(source: ConfigSource) -> SweepSection:
+    """`[sweep]` of an experiment; its search space is checked by the sweep."""
+    return _section(source, "sweep", SweepSection)
 
 
 def baselines_for(id: str) -> list[str]:

@@ -79,6 +79,9 @@ class RunOptions:
     command: str = "sekai.run_experiment"
     """Command that started the run, for the record."""
 
+    ray: str | None = None
+    """Address of a Ray cluster whose workers run the envs, "auto", or "local" for a new one."""
+
     def note(self, text: str) -> None:
         """Log a message if progress is shown."""
         if self.progress:
@@ -172,9 +175,11 @@ def start_run(
     )
     prepared = _prepared(experiment, options)
     agent = experiment.new_agent(prepared.train)
-    # Only now: an experiment that cannot be trained leaves no folder behind.
-    run.begin(dump_toml(experiment.resolved(run.path.name)), _facts(experiment, options.command))
-    return _train(agent, experiment, prepared, run, options)
+    # Only then: an experiment that cannot be trained leaves no folder behind.
+    with _cluster(options):
+        facts = run_facts(experiment, options.command)
+        run.begin(dump_toml(experiment.resolved(run.path.name)), facts)
+        return _train(agent, experiment, prepared, run, options)
 
 
 def resume_run(run: RunFolder, imports: Sequence[str], options: RunOptions) -> ExperimentResult:
@@ -196,7 +201,8 @@ def resume_run(run: RunFolder, imports: Sequence[str], options: RunOptions) -> E
     else:
         agent = experiment.agent.resume(checkpoint, env=experiment.id, env_options=prepared.train)
         options.log(f"resuming from {checkpoint}, after {agent.steps:,} steps")
-    return _train(agent, experiment, prepared, run, options)
+    with _cluster(options):
+        return _train(agent, experiment, prepared, run, options)
 
 
 def run_to_resume(file: Path, name: str | None, runs: Path) -> RunFolder:
@@ -335,7 +341,8 @@ def _train(
         run.curve.truncate(agent.steps)
         remaining = experiment.train.steps - agent.steps
         if remaining > 0:
-            agent.fit(remaining, _callbacks(experiment, prepared, run, options))
+            callbacks = _callbacks(experiment, prepared, run, options)
+            agent.fit(remaining, callbacks, engine="local" if options.ray is None else "ray")
         agent.save(run.policy, training=False)
         options.note(f"evaluating on {experiment.evaluate.seeds} unseen seeds")
         # The saved policy, and not the one in memory: its result can be reproduced.
@@ -345,6 +352,15 @@ def _train(
     agent.close()
     refresh_index(run, options.log)
     return ExperimentResult(agent, evaluation, run, report, folds)
+
+
+def _cluster(options: RunOptions) -> contextlib.AbstractContextManager[Any]:
+    """Connection to the Ray cluster of a run, which `Agent.fit` uses; without one nothing."""
+    if options.ray is None:
+        return contextlib.nullcontext()
+    from sekai.training.ray.cluster import connected
+
+    return connected(options.ray, None)
 
 
 def _walk_forward(
@@ -395,7 +411,8 @@ def _recorded(run: RunFolder, agent: Agent, options: RunOptions) -> Iterator[Non
     run.note(state="finished", steps=agent.steps, finished=utc_now())
 
 
-def _facts(experiment: Experiment, command: str) -> dict[str, Any]:
+def run_facts(experiment: Experiment, command: str) -> dict[str, Any]:
+    """Content of run.json at the start of a run."""
     return {
         "state": "running",
         "command": command,

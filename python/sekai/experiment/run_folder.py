@@ -21,6 +21,9 @@ LOCK_FILE = ".lock"
 SEEDS_FILE = "seeds.json"
 """File in a folder with a run for each training seed."""
 
+SWEEP_FILE = "sweep.json"
+"""File in a folder with a run for each trial of a sweep."""
+
 
 class ExperimentError(SekaiError):
     """A run or an experiment cannot be used as requested."""
@@ -34,9 +37,9 @@ class RunFolder:
 
     @property
     def name(self) -> str:
-        """Name of the run; of one of several training seeds, with that of the experiment."""
+        """Name of the run; of a training seed or a trial, with that of the experiment."""
         folder = self.path.parent
-        return f"{folder.name}/{self.path.name}" if is_seeds_folder(folder) else self.path.name
+        return f"{folder.name}/{self.path.name}" if _is_group(folder) else self.path.name
 
     @property
     def config(self) -> Path:
@@ -77,7 +80,7 @@ class RunFolder:
     def ledger(self) -> Path:
         """Trial ledger, shared by all runs in the folder of the runs."""
         folder = self.path.parent
-        return (folder.parent if is_seeds_folder(folder) else folder) / "trials.jsonl"
+        return (folder.parent if _is_group(folder) else folder) / "trials.jsonl"
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -236,16 +239,25 @@ def latest_name(root: Path, name: str) -> str:
 
 
 def runs_in(root: Path) -> list[RunFolder]:
-    """Runs in a folder, those of several training seeds included, oldest first."""
+    """Runs in a folder, oldest first, with those of training seeds and the best of a sweep."""
     files = list(root.glob("*/run.json"))
     for marker in root.glob(f"*/{SEEDS_FILE}"):
         files.extend(marker.parent.glob("*/run.json"))
+    for marker in root.glob(f"*/{SWEEP_FILE}"):
+        # The best trial alone is evaluated on the test part.
+        runs = map(RunFolder, marker.parent.glob("trial-*"))
+        files.extend(run.path / "run.json" for run in runs if run.evaluation.is_file())
     return sorted((RunFolder(file.parent) for file in files), key=_age)
 
 
 def is_seeds_folder(folder: Path) -> bool:
     """Return True for a folder with a run for each training seed."""
     return (folder / SEEDS_FILE).is_file()
+
+
+def is_sweep_folder(folder: Path) -> bool:
+    """Return True for a folder with a run for each trial of a sweep."""
+    return (folder / SWEEP_FILE).is_file()
 
 
 def find_run(name: str, root: Path) -> RunFolder:
@@ -260,6 +272,10 @@ def find_run(name: str, root: Path) -> RunFolder:
     known = [run.name for run in runs_in(root)]
     suggestion = did_you_mean(name, known) if known else "; there are no runs yet"
     raise ExperimentError(f"there is no run {name!r} in {root}{suggestion}")
+
+
+def _is_group(folder: Path) -> bool:
+    return is_seeds_folder(folder) or is_sweep_folder(folder)
 
 
 def _age(run: RunFolder) -> tuple[str, str]:

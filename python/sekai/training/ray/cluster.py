@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+from sekai.error import WorkerError
 from sekai.storage.optional import optional_import
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ OWN = "local"
 
 def ray_module() -> Any:
     """Import Ray, an optional dependency."""
-    optional_import("ray.exceptions", "ray", "engine='ray'")
-    return optional_import("ray", "ray", "engine='ray'")
+    optional_import("ray.exceptions", "ray", "A Ray cluster")
+    return optional_import("ray", "ray", "A Ray cluster")
 
 
 @contextmanager
@@ -48,7 +49,14 @@ def connected(address: str | None, workers: int | None) -> Iterator[Any]:
         _check_address(ray, address)
         yield ray
         return
-    ray.init(**_options(address, workers))
+    try:
+        ray.init(**_options(address, workers))
+    except ConnectionError as error:
+        known = address or os.environ.get("RAY_ADDRESS")
+        raise WorkerError(
+            f"there is no Ray cluster at {known!r}: start one with `ray start --head`, or pass "
+            f"{OWN!r} for a new one on this machine"
+        ) from error
     try:
         yield ray
     finally:
