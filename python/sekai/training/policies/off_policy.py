@@ -129,7 +129,8 @@ class QNetwork(nn.Module):
 
     With slots, the action of each slot is read beside the features of that slot by weights that
     all slots share, and the mean over slots in use is pooled, so that the order of assets makes no
-    difference. The remaining actions are read beside the features of the observation.
+    difference. The remaining actions are read beside the features of the observation. Discrete
+    actions are read as one-hot vectors.
     """
 
     def __init__(
@@ -137,9 +138,9 @@ class QNetwork(nn.Module):
     ) -> None:
         super().__init__()
         self.body = body
-        slots = int(getattr(body, "slots", 0))
+        slots, size = int(getattr(body, "slots", 0)), actions.size or sum(actions.choices)
         self.slots = slots if actions.size >= slots else 0
-        width, rest = body.width, actions.size - self.slots
+        width, rest = body.width, size - self.slots
         self.each = _joint_layer(width, 1, width) if self.slots else None
         hidden = settings.net_arch[-1] if settings.net_arch else width
         self.both = _joint_layer(2 * width if self.slots else width, rest, hidden)
