@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -64,27 +64,35 @@ class NativeNetwork:
 Maker = Callable[[Leaves, ActionLayout, PolicySettings, Weights], NativeNetwork]
 
 
+def _actor(
+    leaves: Leaves,
+    actions: ActionLayout,
+    settings: PolicySettings,
+    weights: Weights,
+    prefixes: tuple[str, ...] = ("inputs", "actor.inputs"),
+) -> NativeNetwork:
+    program = ProgramBuilder(leaves, settings, weights)
+    body = body_of(program, program.inputs(prefixes), "actor.body")
+    if actions.is_choice:
+        return NativeNetwork(program.build(program.logits(body, "actor.head", actions)))
+    output, log_std = program.means(body, "actor.head", actions)
+    if actions.is_bounded:
+        output = program.add("tanh", input=output)
+    return NativeNetwork(program.build(output), std=np.exp(log_std))
+
+
 def _actor_critic(
     leaves: Leaves, actions: ActionLayout, settings: PolicySettings, weights: Weights
 ) -> NativeNetwork:
     # One normalizer, which the file holds for each module that has it.
     prefixes = ("inputs", "actor.inputs", "critic_inputs", "critic.inputs")
-    program = ProgramBuilder(leaves, settings, weights)
-    body = body_of(program, program.inputs(prefixes), "actor.body")
-    std = None
-    if actions.is_choice:
-        output = program.logits(body, "actor.head", actions)
-    else:
-        output, log_std = program.means(body, "actor.head", actions)
-        std = np.exp(log_std)
-        if actions.is_bounded:
-            output = program.add("tanh", input=output)
+    policy = _actor(leaves, actions, settings, weights, prefixes)
     value = ProgramBuilder(leaves, settings, weights)
     critic_body = body_of(value, value.inputs(prefixes), "critic.body")
     values = value.linear(critic_body.whole, "critic.value", critic_body.width, 1)
     if settings.share_features_extractor:
         weights.require_shared("actor.body.", "critic.body.")
-    return NativeNetwork(program.build(output), value.build(values), std)
+    return replace(policy, critic=value.build(values))
 
 
 def _deterministic(
@@ -116,6 +124,9 @@ NETWORKS: dict[str, tuple[Maker, tuple[str, ...]]] = {
     "DDPG": (_deterministic, LEARNING_ONLY),
     "TD3": (_deterministic, LEARNING_ONLY),
     "SAC": (_squashed, LEARNING_ONLY),
+    "BC": (_actor, ()),
+    "IQL": (_actor_critic, LEARNING_ONLY),
+    "CQL": (_squashed, LEARNING_ONLY),
 }
 """Networks by algorithm, and the weights that only training needs."""
 
@@ -147,7 +158,9 @@ def native_network(
     try:
         leaves, actions = leaves_of(observation_space), ActionLayout(action_space)
         mask_names(leaves, actions.choices)
-        if actions.is_choice and ignored:
+        if actions.is_choice and algorithm == "CQL":
+            raise UnsupportedPolicyError("a Q-network of discrete actions")
+        if actions.is_choice and make in (_deterministic, _squashed):
             raise ModelFileError(f"{algorithm} has continuous actions, got {action_space!r:.80}")
         network = make(leaves, actions, settings, read)
     except (ModelFileError, UnsupportedPolicyError):

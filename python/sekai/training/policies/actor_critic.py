@@ -67,6 +67,11 @@ class Features:
     mask: Tensor | None = None
     """Mask of slots in use: batch by slots."""
 
+    def repeated(self, count: int) -> Features:
+        """Features of each observation `count` times, one after the other."""
+        parts = (self.whole, self.slots, self.mask)
+        return Features(*(p if p is None else p.repeat_interleave(count, dim=0) for p in parts))
+
 
 class Backbone(nn.Module, ABC):
     """Network that extracts features from preprocessed observations."""

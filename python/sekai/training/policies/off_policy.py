@@ -83,9 +83,16 @@ class SquashedGaussianActor(nn.Module):
             means = means + std * normal(means.shape).to(means.device)
         return torch.tanh(means)
 
-    def sample(self, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """Reparameterized actions with their log-probabilities."""
+    def sample(self, inputs: Mapping[str, Tensor], count: int = 1) -> tuple[Tensor, Tensor]:
+        """Reparameterized actions with their log-probabilities.
+
+        Args:
+            inputs: preprocessed observations.
+            count: actions of each observation, which follow one another.
+        """
         means, std = self(inputs)
+        if count > 1:
+            means, std = (part.repeat_interleave(count, dim=0) for part in (means, std))
         gaussian: Any = Normal(means, std, validate_args=False)
         # The stream of the agent, on any device.
         numbers = means + normal(means.shape).to(means.device) * std
@@ -149,7 +156,10 @@ class QNetwork(nn.Module):
 
     def forward(self, inputs: Mapping[str, Tensor], actions: Tensor) -> Tensor:
         """Q-values: batch by outputs."""
-        features = self.body(inputs)
+        return self.values_of(self.body(inputs), actions)
+
+    def values_of(self, features: Features, actions: Tensor) -> Tensor:
+        """Q-values from the features of observations: batch by outputs."""
         parts = [features.whole]
         if self.each is not None and features.slots is not None:
             parts.append(self._over_slots(self.each, features, features.slots, actions))
