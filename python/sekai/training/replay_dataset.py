@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -288,13 +289,16 @@ class ReplayDataset:
                     infos=None if masks is None else {ACTION_MASK: masks},
                 )
             )
-        return minari.create_dataset_from_buffers(
-            dataset_id,
-            buffers,
-            observation_space=spaces.space_to_gymnasium(self.observation_space),
-            action_space=spaces.space_to_gymnasium(self.action_space),
-            **{"data_format": "hdf5", **metadata},
-        )
+        with warnings.catch_warnings():
+            # Minari warns of every argument of `metadata` that is left out.
+            warnings.simplefilter("ignore", UserWarning)
+            return minari.create_dataset_from_buffers(
+                dataset_id,
+                buffers,
+                observation_space=spaces.space_to_gymnasium(self.observation_space),
+                action_space=spaces.space_to_gymnasium(self.action_space),
+                **{"data_format": "hdf5", "description": repr(self), **metadata},
+            )
 
     def _observed_between(self, rows: slice) -> Any:
         return map_arrays(lambda array: array[rows], self.observations)
