@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize_scalar  # type: ignore[import-untyped]
 from torch import Tensor
 
 from sekai.error import SpaceError
@@ -26,7 +26,6 @@ from sekai.training import (
     DQN,
     IQL,
     SAC,
-    Agent,
     Checkpoint,
     EarlyStopping,
     Evaluate,
@@ -241,9 +240,9 @@ def test_continuous_policies_beat_their_records_and_cloning(seed: int) -> None:
     dataset, half = _steering_records(seed)
 
     clone = _steering_share(BC(dataset, seed=seed, **STEERING).fit(300))
-    greedy = {"expectile": 0.9, "temperature": 10.0, "batch_size": 64}
+    greedy: dict[str, Any] = {"expectile": 0.9, "temperature": 10.0, "batch_size": 64}
     implicit = _steering_share(IQL(dataset, seed=seed, **VALUED, **greedy).fit(400))
-    doubtful = {"cql_alpha": 0.3, "n_action_samples": 3, "batch_size": 64}
+    doubtful: dict[str, Any] = {"cql_alpha": 0.3, "n_action_samples": 3, "batch_size": 64}
     conservative = _steering_share(CQL(dataset, seed=seed, **VALUED, **doubtful).fit(300))
 
     assert half < 0.7, "the policy in the records is not half-trained"
@@ -288,13 +287,13 @@ def test_discrete_policies_beat_their_records_and_cloning(seed: int) -> None:
     dataset = ReplayDataset.concatenate(
         [
             ReplayDataset.collect(vector(Table(16)), policy, 1_500, seed=number)
-            for number, policy in enumerate(("random", half))
+            for number, policy in enumerate(list[Any](["random", half]))
         ]
     )
     learned = {**TABLED, "gamma": 0.6, "tau": 0.02}
 
     clone = _table_share(_moves(BC(dataset, seed=seed, **TABLED).fit(200)))
-    greedy = {"expectile": 0.9, "temperature": 10.0}
+    greedy: dict[str, Any] = {"expectile": 0.9, "temperature": 10.0}
     implicit = _table_share(_moves(IQL(dataset, seed=seed, **learned, **greedy).fit(400)))
     conservative = _table_share(_moves(CQL(dataset, seed=seed, **learned, cql_alpha=0.1).fit(300)))
 
@@ -444,7 +443,7 @@ def test_training_with_callbacks_stops_saves_and_evaluates(tmp_path: Path) -> No
 
 
 @every_algorithm
-def test_settings_are_typed_keywords_with_their_texts(kind: type[Agent]) -> None:
+def test_settings_are_typed_keywords_with_their_texts(kind: Any) -> None:
     parameters = list(inspect.signature(kind).parameters)
     description = inspect.getdoc(kind) or ""
 

@@ -115,7 +115,8 @@ def test_policies_are_agents_files_and_functions(tmp_path: Path) -> None:
 
 def test_a_function_that_reads_masks_keeps_to_them() -> None:
     def lowest(observations: Any, action_mask: Any = None) -> NDArray[Any]:
-        return np.stack(action_mask).argmax(1)
+        lowest_allowed: NDArray[Any] = np.stack(action_mask).argmax(1)
+        return lowest_allowed
 
     dataset = ReplayDataset.collect(vector(BarredBatch(8)), lowest, 160)
 
@@ -196,7 +197,7 @@ def test_minari_data_sets_go_both_ways(
     dataset = SETS[name]()
 
     written = dataset.to_minari("steps/random-v0", author="a")
-    spaces = {
+    spaces: dict[str, Any] = {
         "observation_space": dataset.observation_space,
         "action_space": dataset.action_space,
     }

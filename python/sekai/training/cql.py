@@ -67,7 +67,7 @@ class CQL(OfflineAgent, SAC):
     settings: CQLSettings  # type: ignore[assignment]
 
     @classmethod
-    def make_network(  # type: ignore[override]
+    def make_network(
         cls,
         leaves: Mapping[str, Leaf],
         actions: ActionMap,
@@ -163,4 +163,4 @@ def conservative_penalty(values: Tensor, taken: Tensor) -> Tensor:
 
 def _side_by_side(parts: tuple[Tensor, ...], count: int) -> Tensor:
     """Samples of each observation from several distributions: batch by samples."""
-    return torch.cat([part.unflatten(0, (-1, count)) for part in parts], dim=1)
+    return torch.cat([part.reshape(-1, count, *part.shape[1:]) for part in parts], dim=1)

@@ -138,7 +138,7 @@ class OfflineAgent(OffPolicyAgent):
         return super().fit(gradient_steps, callbacks, total=total, progress=progress)
 
     @classmethod
-    def load(
+    def load(  # type: ignore[override]
         cls: type[Own],
         path: str | os.PathLike[str],
         dataset: Any = None,
@@ -157,7 +157,7 @@ class OfflineAgent(OffPolicyAgent):
         return super().load(path, _required(dataset, path), allow=allow, **given)
 
     @classmethod
-    def resume(
+    def resume(  # type: ignore[override]
         cls: type[Own],
         path: str | os.PathLike[str],
         steps: int | None = None,

@@ -25,7 +25,7 @@ from sekai.training.training_envs import BatchPolicy, masked_actions
 from sekai.vector.batching import Batcher, StepBuffers, map_arrays
 from sekai.vector.vec_env import VecEnv
 
-__all__ = ["RandomPolicy", "Recording", "policy_of", "require_recordable"]
+__all__ = ["EpisodeRecording", "RandomPolicy", "policy_of", "require_recordable"]
 
 
 class RandomPolicy:
@@ -71,7 +71,7 @@ class _FunctionPolicy:
         return self._function(observations)
 
 
-class Recording:
+class EpisodeRecording:
     """Steps of all envs, rows by envs, and their conversion to episodes."""
 
     def __init__(self, vec: VecEnv, rows: int) -> None:

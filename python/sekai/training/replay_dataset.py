@@ -31,7 +31,7 @@ from sekai.storage.codec import ArrayStore
 from sekai.storage.optional import optional_import
 from sekai.training.actions import ActionMap
 from sekai.training.observations import observed_mask, tensors_of
-from sekai.training.recording import Recording, policy_of, require_recordable
+from sekai.training.recording import EpisodeRecording, policy_of, require_recordable
 from sekai.training.training_envs import BatchPolicy, fixed_count, make_training_envs
 from sekai.vector.batching import Batcher, map_arrays
 
@@ -144,7 +144,7 @@ class ReplayDataset:
         try:
             require_recordable(vec)
             actor = policy_of(policy, vec, seed)
-            recording = Recording(vec, -(-steps // vec.num_envs))
+            recording = EpisodeRecording(vec, -(-steps // vec.num_envs))
             recording.run(actor, seed, deterministic)
             name = env if isinstance(env, str) else str(getattr(env, "id", "") or "")
             return cls(
@@ -267,7 +267,8 @@ class ReplayDataset:
         """Write a Minari data set and return it.
 
         Args:
-            dataset_id: id such as "portfolio/random-v0", in the folder MINARI_DATASETS_PATH.
+            dataset_id: id such as "portfolio/random-v0", in the folder MINARI_DATASETS_PATH, an
+                absolute path.
             metadata: other arguments of `minari.create_dataset_from_buffers`, such as `author`.
         """
         spaces = _gymnasium_spaces()
