@@ -162,7 +162,7 @@ def test_no_terminal_packages_are_needed(tmp_path: Path) -> None:
 
 OFFLINE = """
 [env]
-id = "Trading-v0"
+id = "MarketMaking-v0"
 
 [train]
 algorithm = "iql"
@@ -175,14 +175,15 @@ batch_size = 8
 seeds = 2
 every = 1
 sensitivity = false
-baselines = ["hold"]
+baselines = ["random"]
 """
 
 
+@pytest.mark.timeout(240)
 def test_an_experiment_trains_offline_on_the_data_set_beside_it(tmp_path: Path) -> None:
     from sekai.training import ReplayDataset, load_policy
 
-    dataset = ReplayDataset.collect("Trading-v0", "random", 64, num_envs=4)
+    dataset = ReplayDataset.collect("MarketMaking-v0", "random", 64, num_envs=4)
     dataset.save(tmp_path / "steps.safetensors")
     file = tmp_path / "offline.toml"
     file.write_text(OFFLINE.format(dataset='dataset = "steps.safetensors"'))
@@ -208,7 +209,7 @@ def test_a_data_set_that_does_not_fit_is_an_error_at_its_line(
 ) -> None:
     from sekai.training import ReplayDataset
 
-    other = ReplayDataset.collect("MarketMaking-v0", "random", 8, num_envs=2)
+    other = ReplayDataset.collect("Trading-v0", "random", 8, num_envs=2)
     other.save(tmp_path / "other.safetensors")
     text = OFFLINE.format(dataset=line)
     if "ppo" in line:
