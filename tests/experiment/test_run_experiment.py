@@ -158,3 +158,67 @@ def test_no_terminal_packages_are_needed(tmp_path: Path) -> None:
 
     assert ended.returncode == 0, ended.stderr[-2000:]
     assert ended.stdout == "small\n"
+
+
+OFFLINE = """
+[env]
+id = "MarketMaking-v0"
+
+[train]
+algorithm = "iql"
+steps = 10
+steps_per_iteration = 5
+batch_size = 8
+{dataset}
+
+[evaluate]
+seeds = 2
+every = 1
+sensitivity = false
+baselines = ["random"]
+"""
+
+
+@pytest.mark.timeout(240)
+def test_an_experiment_trains_offline_on_the_data_set_beside_it(tmp_path: Path) -> None:
+    from sekai.training import ReplayDataset, load_policy
+
+    dataset = ReplayDataset.collect("MarketMaking-v0", "random", 64, num_envs=4)
+    dataset.save(tmp_path / "steps.safetensors")
+    file = tmp_path / "offline.toml"
+    file.write_text(OFFLINE.format(dataset='dataset = "steps.safetensors"'))
+
+    result = sekai.run_experiment(file, runs=tmp_path / "runs")
+
+    assert result.agent.steps == 10
+    assert load_policy(result.run.policy).algorithm == "IQL"
+    assert "eval/return" in result.run.curve.columns()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("", r"dataset must be the file of a replay data set, which iql is trained on"),
+        ('dataset = "none.safetensors"', r"none\.safetensors cannot be read as a data set"),
+        ('dataset = "other.safetensors"', "the data set has another observation_space"),
+        ('algorithm = "ppo"\ndataset = "a"', "dataset must be left out: ppo is trained on an env"),
+    ],
+)
+def test_a_data_set_that_does_not_fit_is_an_error_at_its_line(
+    line: str, message: str, tmp_path: Path
+) -> None:
+    from sekai.training import ReplayDataset
+
+    other = ReplayDataset.collect("Trading-v0", "random", 8, num_envs=2)
+    other.save(tmp_path / "other.safetensors")
+    text = OFFLINE.format(dataset=line)
+    if "ppo" in line:
+        text = text.replace('algorithm = "iql"\n', "").replace("steps_per_iteration = 5\n", "")
+    file = tmp_path / "offline.toml"
+    file.write_text(text)
+
+    with pytest.raises(ConfigError, match=message) as error:
+        sekai.run_experiment(file, runs=tmp_path / "runs")
+
+    assert "offline.toml" in str(error.value)
+    assert not (tmp_path / "runs").exists()

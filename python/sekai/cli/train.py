@@ -28,6 +28,7 @@ EXAMPLES = (
     "sekai train --env MarketMaking-v0 --algorithm ppo --steps 200000",
     "sekai train examples/demo.toml --set train.learning_rate=0.001 --name quick",
     "sekai train examples/demo.toml --seeds 5",
+    "sekai train --env Trading-v0 --algorithm iql --steps 9000 --set train.dataset=a.safetensors",
     "sekai train runs/demo --resume",
     "sekai train examples/demo.toml --ray auto",
 )
@@ -41,7 +42,7 @@ def train(
     ] = None,
     env: Annotated[str | None, typer.Option(help="Env id.")] = None,
     algorithm: Annotated[
-        str | None, typer.Option(help="ppo, a2c, ddpg, td3, sac, dqn, maddpg or qmix.")
+        str | None, typer.Option(help="Such as ppo, sac, dqn; `sekai info ppo`.")
     ] = None,
     steps: Annotated[int | None, typer.Option(help="Training steps of single envs.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the run.")] = None,

@@ -6,7 +6,8 @@ import dataclasses
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from sekai.config.convert import require
 from sekai.config.toml_file import ConfigSource, KeyPath
@@ -22,6 +23,9 @@ Amount = int | str
 
 FIRST_EVALUATION_SEED = 1_000_000
 """Seeds from here on are for evaluation: no agent trains on them, and all use the same."""
+
+OFFLINE = ("iql", "cql", "bc")
+"""Algorithms that are trained on a replay data set instead of an env."""
 
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -101,10 +105,16 @@ class TrainSection:
     """`[train]`: algorithm and number of steps; settings of the algorithm are beside them."""
 
     steps: int
-    """Steps of single envs."""
+    """Steps of single envs; gradient steps of offline algorithms: iql, cql, bc."""
 
-    algorithm: Literal["ppo", "a2c", "ddpg", "td3", "sac", "dqn", "maddpg", "qmix"] = "ppo"
+    algorithm: Literal[
+        "ppo", "a2c", "ddpg", "td3", "sac", "dqn", "iql", "cql", "bc", "maddpg", "qmix"
+    ] = "ppo"
     """Algorithm; `sekai info ppo` lists its settings."""
+
+    dataset: str | None = None
+    """Replay data set that an offline algorithm is trained on: a file of
+    `sekai.training.ReplayDataset.save`."""
 
     checkpoint_seconds: float = 30.0
     """Seconds between checkpoints."""
@@ -116,6 +126,12 @@ class TrainSection:
         require(self.steps >= 1, "steps", "at least 1", self.steps)
         seconds = self.checkpoint_seconds
         require(seconds > 0, "checkpoint_seconds", "above 0", seconds)
+        if self.algorithm in OFFLINE:
+            expected = f"the file of a replay data set, which {self.algorithm} is trained on"
+            require(self.dataset is not None, "dataset", expected, self.dataset)
+        else:
+            expected = f"left out: {self.algorithm} is trained on an env; iql, cql and bc take it"
+            require(self.dataset is None, "dataset", expected, self.dataset)
         every = self.checkpoint_every
         require(every is None or every >= 1, "checkpoint_every", "at least 1", every)
 
@@ -240,10 +256,22 @@ class Experiment:
         return self.algorithm
 
     def new_agent(self, env_options: Mapping[str, Any]) -> Agent:
-        """Untrained agent of the experiment on an env with these options."""
+        """Untrained agent of the experiment on an env with these options, or on its data set."""
+        if self.train.dataset is not None:
+            agent: Any = self.agent
+            return cast(
+                "Agent", agent(self.train.dataset, seed=self.run.seed, settings=self.settings)
+            )
         return self.agent(
             self.id, seed=self.run.seed, settings=self.settings, env_options=env_options
         )
+
+    def resumed_agent(self, checkpoint: Path, env_options: Mapping[str, Any]) -> Agent:
+        """Agent of a checkpoint, to continue its training."""
+        if self.train.dataset is not None:
+            agent: Any = self.agent
+            return cast("Agent", agent.resume(checkpoint, dataset=self.train.dataset))
+        return self.agent.resume(checkpoint, env=self.id, env_options=env_options)
 
     def resolved(self, name: str) -> dict[str, Any]:
         """Plain values of an equivalent experiment file, defaults included.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from sekai.config.convert import ConversionError, build, convert, mentioned_key, require_known
-from sekai.config.toml_file import ConfigSource
+from sekai.config.toml_file import ConfigSource, KeyPath
 from sekai.error import UnknownEnvError
 from sekai.experiment.env_kind import EnvKind
 from sekai.experiment.experiment import (
@@ -206,8 +206,13 @@ def _data(
 
 def _resolved_path(source: ConfigSource, name: str) -> str:
     """Path relative to the folder of the file that names it."""
-    is_option = ("data", "source") in source.options
-    if name in known_sources() or name in CUSTOM_SOURCES or source.file is None or is_option:
+    if name in known_sources() or name in CUSTOM_SOURCES:
+        return name
+    return _beside_file(source, ("data", "source"), name)
+
+
+def _beside_file(source: ConfigSource, key: KeyPath, name: str) -> str:
+    if source.file is None or key in source.options:
         return name
     return str((source.file.parent / name).absolute())
 
@@ -234,7 +239,19 @@ def _train(source: ConfigSource) -> TrainSection:
         source.refuse(("train",), "[train] needs steps, such as steps = 200_000, or --steps 200000")
     names = {field.name for field in dataclasses.fields(TrainSection)}
     own = {name: value for name, value in values.items() if name in names}
-    return _section(source, "train", TrainSection, own)
+    section = _section(source, "train", TrainSection, own)
+    if section.dataset is None:
+        return section
+    if "walk_forward" in _values(source, "evaluate"):
+        source.refuse(
+            ("evaluate", "walk_forward"),
+            f"walk_forward trains on the rows of each fold, and {section.algorithm} on one data "
+            "set; remove it",
+            value=False,
+        )
+    return dataclasses.replace(
+        section, dataset=_beside_file(source, ("train", "dataset"), section.dataset)
+    )
 
 
 def _algorithm(source: ConfigSource, train: TrainSection, id: str) -> AlgorithmChoice:

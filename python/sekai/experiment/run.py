@@ -199,7 +199,7 @@ def resume_run(run: RunFolder, imports: Sequence[str], options: RunOptions) -> E
         options.log("no checkpoint found: training starts over")
         agent = experiment.new_agent(prepared.train)
     else:
-        agent = experiment.agent.resume(checkpoint, env=experiment.id, env_options=prepared.train)
+        agent = experiment.resumed_agent(checkpoint, prepared.train)
         options.log(f"resuming from {checkpoint}, after {agent.steps:,} steps")
     with _cluster(options):
         return _train(agent, experiment, prepared, run, options)
@@ -324,7 +324,22 @@ def _prepared(experiment: Experiment, options: RunOptions) -> EnvOptions:
         make(experiment.env.spec, **prepared.test) as env,
     ):
         env.reset(seed=FIRST_EVALUATION_SEED)
+        _require_same_spaces(experiment, env)
     return prepared
+
+
+def _require_same_spaces(experiment: Experiment, env: Any) -> None:
+    """Refuse a data set of another env, before training."""
+    if experiment.train.dataset is None:
+        return
+    from sekai.config.convert import pointing_at
+    from sekai.training import ReplayDataset
+
+    with pointing_at(experiment.config, "train", ("dataset",)):
+        dataset = ReplayDataset.load(experiment.train.dataset)
+        for name in ("observation_space", "action_space"):
+            if getattr(dataset, name) != getattr(env, name):
+                raise ValueError(f"the data set has another {name} than {experiment.id}")
 
 
 def _train(

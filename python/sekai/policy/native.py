@@ -75,11 +75,15 @@ NORMALIZERS = ("inputs", "actor.inputs", "critic_inputs", "critic.inputs")
 
 
 def stochastic_actor(
-    leaves: Leaves, actions: ActionLayout, settings: PolicySettings, weights: Weights
+    leaves: Leaves,
+    actions: ActionLayout,
+    settings: PolicySettings,
+    weights: Weights,
+    prefixes: tuple[str, ...] = NORMALIZERS,
 ) -> tuple[PolicyProgram, NDArray[np.float32] | None]:
     """Program of the logits or means of an actor-critic, and the standard deviations of means."""
     program = ProgramBuilder(leaves, settings, weights)
-    body = body_of(program, program.inputs(NORMALIZERS), "actor.body")
+    body = body_of(program, program.inputs(prefixes), "actor.body")
     std = None
     if actions.is_choice:
         output = program.logits(body, "actor.head", actions)
@@ -89,6 +93,14 @@ def stochastic_actor(
         if actions.is_bounded:
             output = program.add("tanh", input=output)
     return program.build(output), std
+
+
+def _actor(
+    leaves: Leaves, actions: ActionLayout, settings: PolicySettings, weights: Weights
+) -> NativeNetwork:
+    prefixes = ("inputs", "actor.inputs")
+    actor, std = stochastic_actor(leaves, actions, settings, weights, prefixes)
+    return NativeNetwork(actor, std=std)
 
 
 def _actor_critic(
@@ -166,6 +178,9 @@ NETWORKS: dict[str, tuple[Maker, tuple[str, ...]]] = {
     "TD3": (_deterministic, LEARNING_ONLY),
     "SAC": (_squashed, LEARNING_ONLY),
     "DQN": (_q_network, ()),
+    "BC": (_actor, ()),
+    "IQL": (_actor_critic, LEARNING_ONLY),
+    "CQL": (_squashed, LEARNING_ONLY),
 }
 """Networks by algorithm, and the weights that only training needs."""
 
@@ -197,7 +212,9 @@ def native_network(
     try:
         leaves, actions = leaves_of(observation_space), ActionLayout(action_space)
         mask_names(leaves, actions.choices)
-        if actions.is_choice and ignored:
+        if actions.is_choice and algorithm == "CQL":
+            raise UnsupportedPolicyError("a Q-network of discrete actions")
+        if actions.is_choice and make in (_deterministic, _squashed):
             raise ModelFileError(f"{algorithm} has continuous actions, got {action_space!r:.80}")
         network = make(leaves, actions, settings, read)
     except (ModelFileError, UnsupportedPolicyError):

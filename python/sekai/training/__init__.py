@@ -1,4 +1,4 @@
-"""Reinforcement learning: PPO, A2C, DDPG, TD3, SAC, DQN, MADDPG and QMIX agents."""
+"""Reinforcement learning: PPO, A2C, DDPG, TD3, SAC, DQN, IQL, CQL, BC, MADDPG, QMIX agents."""
 
 from sekai.storage.optional import optional_import
 
@@ -12,6 +12,7 @@ from sekai.policy.settings import PolicySettings
 from sekai.training.a2c import A2C, A2CSettings
 from sekai.training.agent import Agent, DivergedError
 from sekai.training.agent_settings import AgentSettings
+from sekai.training.bc import BC, BCSettings
 from sekai.training.callbacks import (
     Callback,
     Checkpoint,
@@ -23,13 +24,16 @@ from sekai.training.callbacks import (
     WandbTracker,
     latest_checkpoint,
 )
+from sekai.training.cql import CQL, CQLSettings
 from sekai.training.ddpg import DDPG, DDPGSettings
 from sekai.training.dqn import DQN, DQNSettings
+from sekai.training.iql import IQL, IQLSettings
 from sekai.training.maddpg import MADDPG, MADDPGSettings
 from sekai.training.policies.actor_critic import register_backbone
 from sekai.training.ppo import PPO, PPOSettings
 from sekai.training.qmix import QMIX, QMIXSettings
 from sekai.training.ray.fit_many import Fitted, fit_many
+from sekai.training.replay_dataset import ReplayDataset, ReplayFileError
 from sekai.training.sac import SAC, SACSettings
 from sekai.training.td3 import TD3, TD3Settings
 from sekai.training.trained_policy import TrainedPolicy
@@ -37,8 +41,11 @@ from sekai.training.vessel import SeedSetError, TrainingVessel
 
 __all__ = [
     "A2C",
+    "BC",
+    "CQL",
     "DDPG",
     "DQN",
+    "IQL",
     "MADDPG",
     "PPO",
     "QMIX",
@@ -47,6 +54,8 @@ __all__ = [
     "A2CSettings",
     "Agent",
     "AgentSettings",
+    "BCSettings",
+    "CQLSettings",
     "Callback",
     "Checkpoint",
     "DDPGSettings",
@@ -55,6 +64,7 @@ __all__ = [
     "EarlyStopping",
     "Evaluate",
     "Fitted",
+    "IQLSettings",
     "MADDPGSettings",
     "MLflowTracker",
     "ModelFileError",
@@ -62,6 +72,8 @@ __all__ = [
     "PolicySettings",
     "ProgressBar",
     "QMIXSettings",
+    "ReplayDataset",
+    "ReplayFileError",
     "SACSettings",
     "SeedSetError",
     "TD3Settings",

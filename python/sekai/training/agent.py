@@ -104,23 +104,24 @@ class Agent(SavableAgent):
         """Give each algorithm a signature and a help text with its settings by name."""
         super().__init_subclass__(**kwargs)
         if "settings_type" in vars(cls):
-            cls.__signature__ = _signature(cls.settings_type)
+            cls.__signature__ = _signature(cls)
             own = inspect.cleandoc(cls.__doc__ or "")
-            cls.__doc__ = f"{own}\n\n{_arguments(cls.settings_type)}"
+            cls.__doc__ = f"{own}\n\n{_arguments(cls)}"
         elif "__init__" in vars(cls):
             cls.__signature__ = _signature_of_init(cls)
 
     def __new__(cls: type[Own], *positional: Any, **_: Any) -> Own:
         """Refuse the arguments of stable-baselines3, whose policy comes first, with a hint."""
+        first = next(iter(cls.__signature__.parameters), "env")
         if positional and isinstance(positional[0], str) and positional[0] in SB3_POLICIES:
             raise TypeError(
-                f"the env comes first, got the policy {positional[0]!r}: {cls.__name__}(env), or "
-                f"{cls.__name__}(env, policy={SB3_POLICIES[positional[0]]!r})"
+                f"the {first} comes first, got the policy {positional[0]!r}: {cls.__name__}"
+                f"({first}), or {cls.__name__}({first}, policy={SB3_POLICIES[positional[0]]!r})"
             )
-        if len(positional) > 1 and cls.__init__ is Agent.__init__:
+        if len(positional) > 1 and _positional_count(cls) == 1:
             raise TypeError(
-                f"{cls.__name__} expected 1 positional argument, the env, got {len(positional)}; "
-                "pass the others by name, such as policy=..."
+                f"{cls.__name__} expected 1 positional argument, the {first}, got "
+                f"{len(positional)}; pass the others by name, such as policy=..."
             )
         return super().__new__(cls)
 
@@ -440,6 +441,12 @@ class Agent(SavableAgent):
         return {} if self._watch is None else {"learn_where": self.shaping.learn_where}
 
 
+def _positional_count(kind: type[Any]) -> int:
+    """Number of arguments that may be passed by position."""
+    parameters = _signature_of_init(kind).parameters.values()
+    return sum(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
+
+
 def _signature_of_init(kind: type[Any]) -> inspect.Signature:
     return inspect.Signature(list(inspect.signature(kind.__init__).parameters.values())[1:])
 
@@ -476,11 +483,12 @@ class DeferredInterrupt:
         LOG.warning("interrupted: training ends after this iteration; once more ends it at once")
 
 
-def _signature(settings_type: type[AgentSettings]) -> inspect.Signature:
-    """Signature of an algorithm: arguments of `Agent`, and its settings by name."""
+def _signature(cls: type[Agent]) -> inspect.Signature:
+    """Signature of an algorithm: arguments of its base class, and its settings by name."""
+    settings_type = cls.settings_type
     own = [
         parameter
-        for parameter in inspect.signature(Agent.__init__).parameters.values()
+        for parameter in inspect.signature(cls.__init__).parameters.values()
         if parameter.name not in ("self", "changes")
     ]
     names = {parameter.name for parameter in own}
@@ -498,11 +506,12 @@ def _signature(settings_type: type[AgentSettings]) -> inspect.Signature:
     return inspect.Signature([*own, *settings])
 
 
-def _arguments(settings_type: type[AgentSettings]) -> str:
+def _arguments(cls: type[Agent]) -> str:
     """Description of all arguments of an algorithm, for `help`."""
-    shared = inspect.cleandoc(Agent.__doc__ or "").partition("Args:\n")[2]
+    base = next(base for base in cls.__mro__ if "__init__" in vars(base))
+    shared = inspect.cleandoc(base.__doc__ or "").partition("Args:\n")[2]
     lines = [f"Args:\n{shared.partition('    changes:')[0].rstrip()}"]
-    for field in documented_fields(settings_type):
+    for field in documented_fields(cls.settings_type):
         if field.name != "policy":
             text = f"{field.name}: {field.text} Default {field.default}."
             lines.append(fill(text, 96, initial_indent="    ", subsequent_indent="        "))

@@ -22,6 +22,7 @@ from sekai.storage.arrays import SPACE_NUMBERS, space_numbers
 from sekai.storage.codec import ArrayStore
 from sekai.training.agent_settings import AgentSettings
 from sekai.training.observations import WindowGather
+from sekai.training.replay_dataset import ReplayDataset
 from sekai.training.trained_policy import PolicyNetwork
 from sekai.training.training_envs import fixed_count
 from sekai.vector.vec_env import VecEnv
@@ -135,7 +136,12 @@ def spec_json(agent: SavableAgent) -> str | None:
         return None
 
 
-ENV_KINDS = {"class": "the class", "function": "the function", "instance": "an instance of"}
+ENV_KINDS = {
+    "class": "the class",
+    "function": "the function",
+    "instance": "an instance of",
+    "dataset": "a data set of",
+}
 """Kinds of envs without an id, in words."""
 
 
@@ -145,6 +151,8 @@ def _env_kind(env: Any) -> str:
         return "id"
     if fixed_count(env) is not None:
         return "instance"
+    if isinstance(env, ReplayDataset):
+        return "dataset"
     return "class" if isinstance(env, type) else "function"
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from sekai.error import SpaceError
-from sekai.policy.observations import Leaf, is_action_mask
+from sekai.policy.observations import Leaf
 from sekai.policy.program import mask_names
 from sekai.policy.settings import PolicySettings
 from sekai.spaces import Discrete
@@ -25,6 +25,7 @@ from sekai.training.off_policy import (
     Transitions,
     decayed_eps,
     target_copy,
+    with_masks,
 )
 from sekai.training.policies.actor_critic import (
     HEAD_GAIN,
@@ -38,7 +39,7 @@ from sekai.training.policies.off_policy import check_quantiles, quantile_huber_l
 from sekai.training.rng import uniform
 from sekai.training.trained_policy import PolicyNetwork
 
-__all__ = ["DQN", "DQNSettings"]
+__all__ = ["DQN", "DQNPolicyNetwork", "DQNSettings", "of_actions", "td_losses"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -206,27 +207,11 @@ class DQN(OffPolicyAgent):
 
     def _inputs(self, observations: dict[str, Tensor]) -> dict[str, Tensor]:
         # The maximum over next actions keeps to their masks.
-        masks = {
-            name: rows.to(self.device)
-            for name, rows in observations.items()
-            if is_action_mask(name)
-        }
-        return {**super()._inputs(observations), **masks}
+        return with_masks(super()._inputs(observations), observations, self.device)
 
     def _loss(self, batch: Transitions) -> dict[str, Tensor]:
-        following = batch.next_observations
-        with torch.no_grad():
-            next_values = self.target_values(following)
-            judged = self.network.values(following) if self.settings.double_q else next_values
-            best = greedy(judged.mean(-1), observed_mask(following))
-            targets = batch.targets(self.settings.gamma, _of_actions(next_values, best))
-        values = _of_actions(self.network.values(batch.observations), batch.actions[:, 0])
-        if self.settings.n_quantiles:
-            loss = quantile_huber_loss(values, targets).mean()
-        else:
-            # Squared errors: the mean of noisy returns is estimated, not the median.
-            loss = mse_loss(values.squeeze(-1), targets)
-        return {"loss": loss, "pred_value": values.detach(), "target_value": targets}
+        values = self.network.values(batch.observations)
+        return td_losses(values, self.network.values, self.target_values, batch, self.settings)
 
     def _random_actions(self, observations: Mapping[str, Tensor]) -> Tensor:
         return random_choices(self.actions.choices, self.vec.num_envs, observed_mask(observations))
@@ -252,6 +237,33 @@ class DQN(OffPolicyAgent):
         self.target_steps = int(state["target_steps"])
 
 
+def td_losses(
+    values: Tensor, network: nn.Module, target: nn.Module, batch: Transitions, settings: Any
+) -> dict[str, Tensor]:
+    """TD loss of a Q-network of discrete actions, with metrics.
+
+    Args:
+        values: outputs of the Q-network for the observations: batch by actions by outputs.
+        network: the Q-network.
+        target: its target network.
+        batch: minibatch, with action masks among the observations.
+        settings: with `gamma`, `double_q` and `n_quantiles`.
+    """
+    following = batch.next_observations
+    with torch.no_grad():
+        next_values = target(following)
+        judged = network(following) if settings.double_q else next_values
+        best = greedy(judged.mean(-1), observed_mask(following))
+        targets = batch.targets(settings.gamma, of_actions(next_values, best))
+    taken = of_actions(values, batch.actions[:, 0])
+    if settings.n_quantiles:
+        loss = quantile_huber_loss(taken, targets).mean()
+    else:
+        # Squared errors: the mean of noisy returns is estimated, not the median.
+        loss = mse_loss(taken.squeeze(-1), targets)
+    return {"loss": loss, "pred_value": taken.detach(), "target_value": targets}
+
+
 def greedy(values: Tensor, mask: Tensor | None) -> Tensor:
     """Actions of the highest value that a mask allows.
 
@@ -264,7 +276,7 @@ def greedy(values: Tensor, mask: Tensor | None) -> Tensor:
     return values.argmax(-1)
 
 
-def _of_actions(values: Tensor, actions: Tensor) -> Tensor:
+def of_actions(values: Tensor, actions: Tensor) -> Tensor:
     """Outputs for one action of each row: batch by outputs."""
     return values[torch.arange(len(values), device=values.device), actions.long()]
 

@@ -205,7 +205,11 @@ class RewardScaler(nn.Module):
             acted: steps that count; None for all.
         """
         returns = self._discounted(rewards, done, acted)
-        returns = returns if acted is None else returns[acted]
+        self.add(returns if acted is None else returns[acted])
+
+    @torch.no_grad()
+    def add(self, returns: Tensor) -> None:
+        """Update the moments with discounted returns."""
         if not returns.numel():
             return
         rows = returns.numel()

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from sekai.error import SpaceError
 from sekai.policy.native import LEARNING_ONLY
-from sekai.policy.observations import Leaf
+from sekai.policy.observations import Leaf, is_action_mask
 from sekai.policy.settings import PolicySettings, require
 from sekai.spaces import Discrete
 from sekai.training.actions import ActionMap
@@ -45,6 +45,7 @@ __all__ = [
     "frozen",
     "mean_metrics",
     "target_copy",
+    "with_masks",
 ]
 
 
@@ -291,9 +292,7 @@ class OffPolicyAgent(Agent):
 
     def _iterate(self) -> Metrics:
         settings, metrics = self.settings, []
-        rate = self.learning_rate
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate * group["scale"]
+        self._set_learning_rate()
         n_envs, stride = self.vec.num_envs, settings.train_freq
         for first in range(0, self.iteration_length, stride):
             steps = range(first, min(first + stride, self.iteration_length))
@@ -305,6 +304,11 @@ class OffPolicyAgent(Agent):
                 metrics += [self._update() for _ in range(settings.gradient_steps)]
         self._update_normalizers()
         return mean_metrics(metrics)
+
+    def _set_learning_rate(self) -> None:
+        rate = self.learning_rate
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate * group["scale"]
 
     def _update(self) -> Metrics:
         """One gradient step, and a soft update of the target networks."""
@@ -455,6 +459,17 @@ class OffPolicyAgent(Agent):
 
     def _learning_state(self) -> dict[str, Any]:
         return {
+            **self._update_state(),
+            "replay": self.replay.state(self.settings.save_replay_buffer),
+        }
+
+    def _load_learning_state(self, state: Mapping[str, Any]) -> None:
+        self._load_update_state(state)
+        self.replay.load_state(state["replay"])
+
+    def _update_state(self) -> dict[str, Any]:
+        """Training state without the transitions."""
+        return {
             "optimizer": self.optimizer.state_dict(),
             "scaler": None if self.scaler is None else dict(self.scaler.state_dict()),
             "risks": [risk.state_dict() for risk in self.risks],
@@ -462,10 +477,10 @@ class OffPolicyAgent(Agent):
                 name: dict(target.state_dict())
                 for name, (target, _) in self._target_pairs().items()
             },
-            "replay": self.replay.state(self.settings.save_replay_buffer),
         }
 
-    def _load_learning_state(self, state: Mapping[str, Any]) -> None:
+    def _load_update_state(self, state: Mapping[str, Any]) -> None:
+        """Restore `_update_state`."""
         self.optimizer.load_state_dict(state["optimizer"])
         if self.scaler is not None:
             self.scaler.load_state_dict(state["scaler"])
@@ -473,7 +488,14 @@ class OffPolicyAgent(Agent):
             risk.load_state_dict(saved)
         for name, (target, _) in self._target_pairs().items():
             target.load_state_dict(state["targets"][name])
-        self.replay.load_state(state["replay"])
+
+
+def with_masks(
+    inputs: Mapping[str, Tensor], observations: Mapping[str, Tensor], device: torch.device
+) -> dict[str, Tensor]:
+    """Preprocessed observations with the action masks of the raw ones."""
+    masks = {name: rows.to(device) for name, rows in observations.items() if is_action_mask(name)}
+    return {**inputs, **masks}
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
-from sekai.policy.settings import SEVERAL_KINDS, require
+from sekai.policy.settings import SEVERAL_KINDS, Settings, require
 from sekai.training.agent_settings import AgentSettings
 from sekai.training.off_policy import (
     ActorCriticSettings,
@@ -27,12 +27,12 @@ from sekai.training.policies.off_policy import (
     quantile_huber_loss,
 )
 
-__all__ = ["SAC", "SACSettings"]
+__all__ = ["SAC", "EntropySettings", "SACSettings"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SACSettings(ActorCriticSettings):
-    """Hyperparameters of SAC."""
+class EntropySettings(Settings):
+    """Hyperparameters of the updates of SAC, which CQL shares."""
 
     ent_coef: str = "auto_0.1"
     """Entropy coefficient: "auto" or "auto_<initial value>"; it is tuned to `target_entropy`."""
@@ -64,6 +64,11 @@ class SACSettings(ActorCriticSettings):
             return 0.0 if kind != "auto" else float(start or 1.0)
         except ValueError:
             return 0.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SACSettings(EntropySettings, ActorCriticSettings):
+    """Hyperparameters of SAC."""
 
 
 class SAC(OffPolicyAgent):

@@ -38,7 +38,7 @@ class Batcher:
 
     def stack(self, samples: Sequence[Any] | NDArray[Any]) -> Any:
         """Stack samples into a batch; raise `SpaceError` if one does not fit the space."""
-        if isinstance(samples, Rows) and self._fits(samples.batch, len(samples)):
+        if isinstance(samples, Rows) and self.fits(samples.batch, len(samples)):
             return map_arrays(lambda _, array: array.copy(), self._row, samples.batch)
         if self._is_plain and len(samples):
             batch = _array_of(samples)
@@ -61,7 +61,7 @@ class Batcher:
     def lazy_rows(self, batch: Any, count: int) -> Sequence[Any]:
         """Return the samples of a batch of `count`, split when they are read."""
         # Split a batch of another structure now, so that the error names its origin.
-        return Rows(batch, count, self.rows) if self._fits(batch, count) else self.rows(batch)
+        return Rows(batch, count, self.rows) if self.fits(batch, count) else self.rows(batch)
 
     def copied(self, sample: Any) -> Any:
         """Copy a sample, in the dtype of the space."""
@@ -141,7 +141,7 @@ class Batcher:
             raise InvalidActionError(f"expected actions of dtype {self._dtype}, got {batch.dtype}")
         return batch.astype(self._dtype)
 
-    def _fits(self, batch: Any, count: int) -> bool:
+    def fits(self, batch: Any, count: int) -> bool:
         """Return True if a batch consists of arrays with the shapes and dtypes of the space."""
         if self._is_plain:
             return _is_like(self._row, batch, count)

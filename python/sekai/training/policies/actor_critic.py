@@ -27,6 +27,7 @@ __all__ = [
     "SB3_POLICIES",
     "Actor",
     "ActorCritic",
+    "ActorNetwork",
     "Backbone",
     "CategoricalHead",
     "Critic",
@@ -69,6 +70,11 @@ class Features:
 
     mask: Tensor | None = None
     """Mask of slots in use: batch by slots."""
+
+    def repeated(self, count: int) -> Features:
+        """Features of each observation `count` times, one after the other."""
+        parts = (self.whole, self.slots, self.mask)
+        return Features(*(p if p is None else p.repeat_interleave(count, dim=0) for p in parts))
 
 
 class Backbone(nn.Module, ABC):
@@ -465,7 +471,47 @@ class Critic(nn.Module):
         return value
 
 
-class ActorCritic(PolicyNetwork):
+class ActorNetwork(PolicyNetwork):
+    """Actor with its observation normalizer.
+
+    Args:
+        leaves: observation leaves.
+        actions: action space mapping.
+        settings: architecture.
+        gather: window lookup, if observations hold window indices.
+    """
+
+    def __init__(
+        self,
+        leaves: Mapping[str, Leaf],
+        actions: ActionMap,
+        settings: PolicySettings,
+        gather: Gather | None = None,
+    ) -> None:
+        super().__init__()
+        self.inputs = inputs_of(leaves, settings, gather)
+        body = backbone(self.inputs.leaves, settings)
+        masks = mask_names(leaves, actions.choices)
+        std = settings.std_init * actions.std_scale
+        self.actor = Actor(self.inputs, body, actions, std, masks)
+
+    def choose(self, observations: Mapping[str, Tensor], deterministic: bool) -> Tensor:
+        """Actions before conversion to the action space of the env."""
+        distribution = self.actor.distribution(observations)
+        actions: Tensor = distribution.mode if deterministic else distribution.sample()
+        return actions
+
+    def used(self, observations: Mapping[str, Tensor]) -> Tensor | None:
+        """Mask of the action components in use; None for all."""
+        return self.actor.used(observations)
+
+    def action_parameters(self, observations: Mapping[str, Tensor]) -> Tensor:
+        """Logits or means."""
+        parameters: Tensor = self.actor(observations)[0]
+        return parameters
+
+
+class ActorCritic(ActorNetwork):
     """Actor and critic with their observation normalizer.
 
     Args:
@@ -484,35 +530,15 @@ class ActorCritic(PolicyNetwork):
         gather: Gather | None = None,
         critic_leaves: Mapping[str, Leaf] | None = None,
     ) -> None:
-        super().__init__()
-        self.inputs = inputs_of(leaves, settings, gather)
-        body = backbone(self.inputs.leaves, settings)
-        masks = mask_names(leaves, actions.choices)
-        std = settings.std_init * actions.std_scale
-        self.actor = Actor(self.inputs, body, actions, std, masks)
+        super().__init__(leaves, actions, settings, gather)
         self.critic_inputs = self.inputs
         if critic_leaves is not None:
             # Joint observations of several agents have no layout of assets.
             settings = settings.replaced(backbone="mlp", share_features_extractor=False)
             self.critic_inputs = inputs_of(critic_leaves, settings)
         shared = settings.share_features_extractor
-        own = body if shared else backbone(self.critic_inputs.leaves, settings)
+        own = self.actor.body if shared else backbone(self.critic_inputs.leaves, settings)
         self.critic = Critic(self.critic_inputs, own)
-
-    def choose(self, observations: Mapping[str, Tensor], deterministic: bool) -> Tensor:
-        """Actions before conversion to the action space of the env."""
-        distribution = self.actor.distribution(observations)
-        actions: Tensor = distribution.mode if deterministic else distribution.sample()
-        return actions
-
-    def used(self, observations: Mapping[str, Tensor]) -> Tensor | None:
-        """Mask of the action components in use; None for all."""
-        return self.actor.used(observations)
-
-    def action_parameters(self, observations: Mapping[str, Tensor]) -> Tensor:
-        """Logits or means."""
-        parameters: Tensor = self.actor(observations)[0]
-        return parameters
 
 
 def _used_actions(mask: Tensor, width: int) -> Tensor:

@@ -83,9 +83,16 @@ class SquashedGaussianActor(nn.Module):
             means = means + std * normal(means.shape).to(means.device)
         return torch.tanh(means)
 
-    def sample(self, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """Reparameterized actions with their log-probabilities."""
+    def sample(self, inputs: Mapping[str, Tensor], count: int = 1) -> tuple[Tensor, Tensor]:
+        """Reparameterized actions with their log-probabilities.
+
+        Args:
+            inputs: preprocessed observations.
+            count: actions of each observation, which follow one another.
+        """
         means, std = self(inputs)
+        if count > 1:
+            means, std = (part.repeat_interleave(count, dim=0) for part in (means, std))
         gaussian: Any = Normal(means, std, validate_args=False)
         # The stream of the agent, on any device.
         numbers = means + normal(means.shape).to(means.device) * std
@@ -129,7 +136,8 @@ class QNetwork(nn.Module):
 
     With slots, the action of each slot is read beside the features of that slot by weights that
     all slots share, and the mean over slots in use is pooled, so that the order of assets makes no
-    difference. The remaining actions are read beside the features of the observation.
+    difference. The remaining actions are read beside the features of the observation. Discrete
+    actions are read as one-hot vectors.
     """
 
     def __init__(
@@ -137,9 +145,9 @@ class QNetwork(nn.Module):
     ) -> None:
         super().__init__()
         self.body = body
-        slots = int(getattr(body, "slots", 0))
+        slots, size = int(getattr(body, "slots", 0)), actions.size or sum(actions.choices)
         self.slots = slots if actions.size >= slots else 0
-        width, rest = body.width, actions.size - self.slots
+        width, rest = body.width, size - self.slots
         self.each = _joint_layer(width, 1, width) if self.slots else None
         hidden = settings.net_arch[-1] if settings.net_arch else width
         self.both = _joint_layer(2 * width if self.slots else width, rest, hidden)
@@ -148,7 +156,10 @@ class QNetwork(nn.Module):
 
     def forward(self, inputs: Mapping[str, Tensor], actions: Tensor) -> Tensor:
         """Q-values: batch by outputs."""
-        features = self.body(inputs)
+        return self.values_of(self.body(inputs), actions)
+
+    def values_of(self, features: Features, actions: Tensor) -> Tensor:
+        """Q-values from the features of observations: batch by outputs."""
         parts = [features.whole]
         if self.each is not None and features.slots is not None:
             parts.append(self._over_slots(self.each, features, features.slots, actions))
