@@ -75,12 +75,15 @@ class SpacePolicy(ABC):
             action_mask: allowed actions, as in `action_space.sample(mask=...)` and
                 `info["action_mask"]`; None for the mask in the observation, or all.
         """
-        why = self.observation_space.mismatch(observation)
-        if why is not None:
-            raise SpaceError(f"observation does not match the space of the policy: {why}")
+        self._check_observation(observation)
         masks = None if action_mask is None else [action_mask]
         batch = self._batch_of_one(observation)
         return self._action_batcher.rows(self.predict_batch(batch, deterministic, masks))[0]
+
+    def _check_observation(self, observation: Any) -> None:
+        why = self.observation_space.mismatch(observation)
+        if why is not None:
+            raise SpaceError(f"observation does not match the space of the policy: {why}")
 
     def _batch_of_one(self, observation: Any) -> Any:
         """Batch of one observation, which is in the space."""

@@ -362,7 +362,7 @@ class Agent(SavableAgent):
         if isinstance(self.vec, JointTrainingEnv):
             spaces = self.vec.spaces
             return TeamPolicy(self.network, spaces, self.randomness, data_signature=signature)
-        return TrainedPolicy(
+        return self.policy_type(
             self.network,
             self.vec.observation_space,
             self.vec.action_space,

@@ -105,7 +105,7 @@ class OnPolicyAgent(Agent):
 
     settings_type: ClassVar[type[AgentSettings]] = OnPolicySettings
     settings: OnPolicySettings
-    network: ActorCritic | TeamNetwork
+    network: Any
 
     @abstractmethod
     def _update(self, learner: Learner, batch: Batch) -> Metrics:
@@ -122,7 +122,10 @@ class OnPolicyAgent(Agent):
         else:
             network = self.make_network(self.leaves, self.actions, self.settings, self.gather)
             self.network = network.to(self.device)
-            self.learners = {"": Learner(self, self.rollout, self.network)}
+            self.learners = {"": self._make_learner(self.rollout, self.network)}
+
+    def _make_learner(self, rollout: RolloutBuffer, network: Any) -> Learner:
+        return Learner(self, rollout, network)
 
     def _group_rollout(self, vec: JointTrainingEnv, group: Group) -> GroupRollout:
         return GroupRollout(vec, self.rollout, group, self.settings.critic == "central")
@@ -332,9 +335,7 @@ class Learner:
         observations = self._preprocessed(everything)
         terminated = torch.from_numpy(rollout.terminated)
         done = terminated | torch.from_numpy(rollout.truncated)
-        rows = (rollout.steps + 1) * rollout.count
-        values = self._values(rows, observations).reshape(-1, rollout.count)
-        after = next_values(rollout.cuts, values, self.network.critic)
+        values, after = self._rollout_values(rollout, observations)
         steps = None
         if self.shaping is not None:
             steps = _steps(tables, rollout.rewards, rollout.terminated, rollout.truncated)
@@ -347,7 +348,24 @@ class Learner:
             returns.reshape(-1),
         )
         mask = None if self.shaping is None or steps is None else self.shaping.mask(steps)
-        return batch if mask is None else batch.select(_true(torch.from_numpy(mask)))
+        return batch if mask is None else self._learned(batch, torch.from_numpy(mask))
+
+    def _learned(self, batch: Batch, mask: Tensor) -> Batch:
+        """Samples of the steps to learn from."""
+        return batch.select(_true(mask))
+
+    def _rollout_values(
+        self, rollout: RolloutBuffer, observations: Mapping[str, Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """Values of all observations, one more time than steps, and of the state after each step.
+
+        Args:
+            rollout: collected rollout.
+            observations: its observations in the form that minibatches hold, flattened.
+        """
+        rows = (rollout.steps + 1) * rollout.count
+        values = self._values(rows, observations).reshape(-1, rollout.count)
+        return values, next_values(rollout.cuts, values, self.network.critic)
 
     def _group_batch(self, rollout: GroupRollout) -> Batch:
         rollout.read()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -72,15 +72,17 @@ class PPO(OnPolicyAgent):
         metrics: list[dict[str, Tensor]] = []
         batch = dataclasses.replace(batch, log_probs=learner.log_probs(batch))
         for _ in range(settings.n_epochs):
-            for indices in torch.split(
-                torch.randperm(len(batch)), self._minibatch_size(len(batch))
-            ):
+            for indices in self._minibatches(batch):
                 minibatch = learner.minibatch(batch, indices)
                 metrics.append(learner.gradient_step(self._loss(learner, minibatch)))
             limit = settings.target_kl
-            if limit is not None and metrics[-1]["kl_approx"] > KL_TOLERANCE * limit:
+            if limit is not None and metrics and metrics[-1]["kl_approx"] > KL_TOLERANCE * limit:
                 break
         return mean_of(metrics)
+
+    def _minibatches(self, batch: Batch) -> Sequence[Tensor]:
+        """Indices of the samples of each minibatch, in random order."""
+        return torch.split(torch.randperm(len(batch)), self._minibatch_size(len(batch)))
 
     def _minibatch_size(self, samples: int) -> int:
         size = self.settings.batch_size

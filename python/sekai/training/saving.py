@@ -76,6 +76,9 @@ class SavableAgent(ABC):
     """Files of an agent: `save`, `load` and `resume`."""
 
     settings_type: ClassVar[type[AgentSettings]] = AgentSettings
+    policy_type: ClassVar[type[TrainedPolicy]] = TrainedPolicy
+    """Class of the policies of one agent."""
+
     settings: AgentSettings
     env_argument: Any
     env_options: dict[str, Any]
@@ -412,7 +415,7 @@ def load_torch_policy(
     if spaces is not None:
         return TeamPolicy(network, spaces, randomness, data_signature=signature, allow=allow)
     make = partial(kind.make_network, settings=settings)
-    return TrainedPolicy(
+    return kind.policy_type(
         network,
         observation_space,
         action_space,
