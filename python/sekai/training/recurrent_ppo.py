@@ -22,7 +22,6 @@ from sekai.training.normalizers import Gather
 from sekai.training.on_policy import Batch, Learner, next_values
 from sekai.training.policies.recurrent import EpisodePieces, RecurrentActorCritic
 from sekai.training.ppo import PPO, PPOSettings
-from sekai.training.rng import EnvSlice
 from sekai.training.rollout import RolloutBuffer
 from sekai.training.trained_policy import RecurrentPolicy, TrainedPolicy
 from sekai.vector.vec_env import Seeds

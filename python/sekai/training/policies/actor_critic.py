@@ -411,9 +411,7 @@ class Actor(nn.Module):
         features = self.body(observations if preprocessed else self.inputs(observations))
         return self.outputs(features, observations)
 
-    def outputs(
-        self, features: Features, observations: Mapping[str, Tensor]
-    ) -> tuple[Tensor, ...]:
+    def outputs(self, features: Features, observations: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
         """Parameters of the action distribution from features, within action masks."""
         if isinstance(self.head, CategoricalHead):
             return (self.head(features, self._allowed(observations)),)
