@@ -22,9 +22,13 @@ class MemoryGame(NumpyBatch):
     Reward: 1 for the cue in the last step. A policy without memory earns `1 / cues` at most.
     """
 
+    episode_steps: Any
+    """Steps of the episodes of each env."""
+
     def __init__(self, num_envs: int, cues: int = 3, delay: int = 6) -> None:
         super().__init__(num_envs, episode_steps=delay + 1)
-        self.cues, self.delay = cues, delay
+        self.episode_steps = np.full(num_envs, delay + 1)
+        self.cues = cues
         self.observation_space = Box(0.0, 1.0, (cues + 1,), np.float32)
         self.action_space = Discrete(cues + 1)
         self.cue = np.zeros(num_envs, np.int64)
@@ -45,11 +49,11 @@ class MemoryGame(NumpyBatch):
         shown = np.zeros((self.num_envs, self.cues + 1), np.float32)
         is_first = np.flatnonzero(self.clock == 0)
         shown[is_first, self.cue[is_first]] = 1.0
-        shown[:, -1] = self.clock == self.delay
+        shown[:, -1] = self.clock == self.episode_steps - 1
         return shown
 
     def _earn(self, actions: NDArray[Any]) -> Floats:
         if (np.asarray(actions) == self.cues).any():
             raise InvalidActionError("the decoy was taken, which the mask forbids")
-        is_right = (self.clock == self.delay) & (np.asarray(actions) == self.cue)
+        is_right = (self.clock == self.episode_steps - 1) & (np.asarray(actions) == self.cue)
         return is_right.astype(np.float64)

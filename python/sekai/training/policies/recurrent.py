@@ -73,7 +73,7 @@ class EpisodePieces:
         """
         times, envs = starts.shape
         # By env first, so that the steps of a piece are neighbours.
-        begins = np.ascontiguousarray(starts.T)
+        begins = starts.T.copy()
         begins[:, 0] = True
         flat = begins.ravel()
         firsts = np.flatnonzero(flat)
