@@ -40,7 +40,8 @@ def train(
     ] = None,
     env: Annotated[str | None, typer.Option(help="Env id.")] = None,
     algorithm: Annotated[
-        str | None, typer.Option(help="ppo, a2c, ddpg, td3, sac, dqn, maddpg or qmix.")
+        str | None,
+        typer.Option(help="ppo, recurrent_ppo, a2c, ddpg, td3, sac, dqn, maddpg or qmix."),
     ] = None,
     steps: Annotated[int | None, typer.Option(help="Training steps of single envs.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the run.")] = None,

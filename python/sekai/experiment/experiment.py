@@ -103,7 +103,9 @@ class TrainSection:
     steps: int
     """Steps of single envs."""
 
-    algorithm: Literal["ppo", "a2c", "ddpg", "td3", "sac", "dqn", "maddpg", "qmix"] = "ppo"
+    algorithm: Literal[
+        "ppo", "recurrent_ppo", "a2c", "ddpg", "td3", "sac", "dqn", "maddpg", "qmix"
+    ] = "ppo"
     """Algorithm; `sekai info ppo` lists its settings."""
 
     checkpoint_seconds: float = 30.0

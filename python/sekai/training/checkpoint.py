@@ -106,7 +106,7 @@ def agent_content(agent: SavableAgent) -> dict[str, Any]:
             "kind": _env_kind(agent.env_argument),
             "env_options": list(agent.env_options),
         },
-        "observation_space": agent.vec.observation_space.to_jsonable(),
+        "observation_space": agent.observation_space.to_jsonable(),
         "action_space": agent.vec.action_space.to_jsonable(),
         "windows": None if agent.gather is None else list(agent.gather.shape),
         "data": data_digest(agent.vec),

@@ -15,8 +15,9 @@ from torch.distributions import Distribution
 from sekai.policy.observations import Leaf
 from sekai.policy.settings import SEVERAL_KINDS, require
 from sekai.training.actions import ActionMap
-from sekai.training.agent import Agent, DivergedError, Metrics
+from sekai.training.agent import Agent, Metrics
 from sekai.training.agent_settings import AgentSettings
+from sekai.training.gradient_step import GradientStep
 from sekai.training.multi_agent.groups import (
     Group,
     GroupRollout,
@@ -28,22 +29,21 @@ from sekai.training.multi_agent.groups import (
 )
 from sekai.training.multi_agent.joint_env import JointSpaces, JointTrainingEnv
 from sekai.training.normalizers import Gather, RewardScaler
+from sekai.training.observations import on_device
 from sekai.training.policies.actor_critic import ActorCritic
 from sekai.training.risk import KINDS, RiskKind, make_risk
 from sekai.training.rng import EnvSlice
 from sekai.training.rollout import Cut, RolloutBuffer
 from sekai.training.shaping import StepBatch
+from sekai.training.teacher import Teacher, kl_divergence
 from sekai.vector.vec_env import Seeds, VecEnv
 
 __all__ = [
     "Batch",
-    "GradientStep",
     "Learner",
     "OnPolicyAgent",
     "OnPolicySettings",
-    "mean_of",
     "next_values",
-    "total_loss",
 ]
 
 CHUNK_ROWS = 4_096
@@ -87,9 +87,19 @@ class OnPolicySettings(AgentSettings):
     """Observations of critics with several agents: those of the agent, or of all agents
     (centralized critic)."""
 
+    teacher_coef: float = 1.0
+    """Coefficient of the divergence from the policy to a teacher's, if one is passed."""
+
+    privileged: tuple[str, ...] = ()
+    """Parts of the observation that only a teacher reads: the policy is trained, saved and acts
+    without them."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require_count("n_steps")
+        coefficient = self.teacher_coef
+        is_coefficient = coefficient >= 0.0 and math.isfinite(coefficient)
+        require(is_coefficient, "teacher_coef", "finite, at least 0", coefficient)
         self._require_share("gae_lambda")
         require(self.risk in KINDS, "risk", f"one of {KINDS}", self.risk)
         most = 1.0 if self.risk == "cvar" else math.inf
@@ -138,8 +148,28 @@ class OnPolicyAgent(Agent):
 
     def _use_multi_agent(self, vec: JointTrainingEnv) -> None:
         settings = self.settings
+        names = settings.privileged
+        require(names == (), "privileged", "() for an env with several agents", names)
         self.actions = vec.actions
         self._check_groups(groups_of(vec.spaces, settings.share, settings.agent_indicator))
+
+    def _make_teacher(self, teacher: Any) -> Teacher | None:
+        if teacher is None:
+            return None
+        if isinstance(self.vec, JointTrainingEnv):
+            raise TypeError("a teacher needs an env with one agent; pass teacher=None")
+        made = Teacher(teacher, self.vec.observation_space, self.vec.action_space)
+        return made if self.settings.teacher_coef > 0 else None
+
+    def _teacher_loss(self, batch: Batch, distribution: Distribution) -> dict[str, Tensor]:
+        """Distillation term of the loss: nothing without a teacher."""
+        if batch.teacher is None:
+            return {}
+        divergence = kl_divergence(batch.teacher, distribution).mean()
+        return {
+            "teacher_kl": divergence.detach(),
+            "loss_teacher": self.settings.teacher_coef * divergence,
+        }
 
     @classmethod
     def make_network(
@@ -263,13 +293,17 @@ class Batch:
     critic_observations: dict[str, Tensor] | None = None
     """Observations of a centralized critic."""
 
+    teacher: dict[str, Tensor] | None = None
+    """Parameters of the teacher's action distributions."""
+
     def __len__(self) -> int:
         return len(self.actions)
 
     def on(self, device: torch.device) -> Batch:
         """Samples on the device of the network; raw observations and rows stay with the envs."""
         names = ("actions", "advantages", "returns")
-        return dataclasses.replace(self, **{name: getattr(self, name).to(device) for name in names})
+        moved = {name: getattr(self, name).to(device) for name in names}
+        return dataclasses.replace(self, **moved, teacher=on_device(self.teacher, device))
 
     def select(self, indices: Tensor) -> Batch:
         """Select samples by index."""
@@ -312,6 +346,7 @@ class Learner:
         if settings.norm_reward:
             self.scaler = RewardScaler(settings.gamma, rollout.count)
         self.gradient_step = GradientStep(network, settings)
+        self.teacher = agent.teacher
 
     def use_rollout(self, rollout: RolloutBuffer) -> None:
         """Read another rollout of the same envs from now on."""
@@ -346,6 +381,9 @@ class Learner:
             rollout.chosen.flatten(0, 1),
             advantages.reshape(-1),
             returns.reshape(-1),
+            teacher=None
+            if self.teacher is None
+            else self.teacher.parameters(_part(everything, slice(-rollout.count))),
         )
         mask = None if self.shaping is None or steps is None else self.shaping.mask(steps)
         return batch if mask is None else self._learned(batch, torch.from_numpy(mask))
@@ -500,51 +538,6 @@ class Learner:
             self.risk.load_state_dict(state["risk"])
 
 
-class GradientStep:
-    """One optimizer step: backward pass, gradient clipping, Adam update."""
-
-    def __init__(self, network: torch.nn.Module, settings: AgentSettings) -> None:
-        self.weights = list(network.parameters())
-        self.max_grad_norm = settings.max_grad_norm
-        self.optimizer = torch.optim.Adam(
-            self.weights,
-            settings.learning_rate,
-            eps=1e-5,
-            fused=self.weights[0].device.type in ("cpu", "cuda"),
-        )
-
-    def set_learning_rate(self, rate: float) -> None:
-        """Set the learning rate of all parameters."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-
-    def __call__(self, losses: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Minimize the sum of all entries named `loss...`; return metrics with the gradient norm.
-
-        Raises:
-            DivergedError: the gradient is not finite; the weights are unchanged.
-        """
-        for weight in self.weights:
-            weight.grad = None
-        total_loss(losses).backward()  # type: ignore[no-untyped-call]
-        norm = self._clip()
-        self.optimizer.step()
-        return {**{name: value.detach() for name, value in losses.items()}, "gradient_norm": norm}
-
-    @torch.no_grad()
-    def _clip(self) -> Tensor:
-        # The norm of one concatenated vector costs a fraction of the norms of each weight.
-        gradients = [weight.grad for weight in self.weights if weight.grad is not None]
-        norm: Tensor = torch.linalg.vector_norm(torch.cat([part.reshape(-1) for part in gradients]))
-        if not bool(torch.isfinite(norm)):
-            raise DivergedError
-        if norm > self.max_grad_norm:
-            factor = self.max_grad_norm / (norm + 1e-6)
-            for part in gradients:
-                part.mul_(factor)
-        return norm
-
-
 @torch.no_grad()
 def next_values(
     cuts: Sequence[Cut], values: Tensor, critic: Callable[[dict[str, Tensor]], Tensor]
@@ -565,24 +558,6 @@ def next_values(
         for (step, envs, _), value in zip(cuts, bootstrapped, strict=True):
             after[step, torch.from_numpy(envs)] = value
     return after
-
-
-def total_loss(losses: Mapping[str, Tensor]) -> Tensor:
-    """Sum of all entries named `loss...`; the others are metrics."""
-    parts = [value for name, value in losses.items() if name.startswith("loss")]
-    total: Tensor = sum(parts[1:], start=parts[0])
-    return total
-
-
-def mean_of(metrics: Sequence[Mapping[str, Tensor]]) -> Metrics:
-    """Mean of each metric over the gradient steps that report it."""
-    names = dict.fromkeys(name for step in metrics for name in step)
-    return {
-        name: float(
-            torch.stack([step[name] for step in metrics if name in step]).cpu().double().mean()
-        )
-        for name in names
-    }
 
 
 def _part(rows: Mapping[str, Tensor], part: slice) -> dict[str, Tensor]:

@@ -14,7 +14,8 @@ from torch.nn.functional import mse_loss
 from sekai.policy.settings import require
 from sekai.training.agent import Metrics
 from sekai.training.agent_settings import AgentSettings
-from sekai.training.on_policy import Batch, Learner, OnPolicyAgent, OnPolicySettings, mean_of
+from sekai.training.gradient_step import mean_of
+from sekai.training.on_policy import Batch, Learner, OnPolicyAgent, OnPolicySettings
 
 __all__ = ["PPO", "PPOSettings"]
 
@@ -114,6 +115,7 @@ class PPO(OnPolicyAgent):
             entropy = distribution.entropy()
             losses["entropy"] = entropy.detach().mean()
             losses["loss_entropy"] = (-settings.ent_coef * entropy).mean()
+        losses.update(self._teacher_loss(batch, distribution))
         squared = mse_loss(batch.returns, values, reduction="none")
         losses["loss_critic"] = (settings.vf_coef * squared).mean()
         return losses
