@@ -61,7 +61,7 @@ def test_actions_in_training_and_evaluation_keep_to_the_masks(
 
 
 @pytest.mark.parametrize("space", [PICKS, SEVERAL], ids=["one pick", "two picks"])
-@pytest.mark.parametrize("kind", [PPO, RecurrentPPO, A2C])
+@pytest.mark.parametrize("kind", [PPO, A2C])
 def test_masks_of_single_envs_are_kept_to(kind: type[Agent], space: Space[Any]) -> None:
     make = partial(Barred, space)
     agent = kind(make, n_envs=4, **QUICK)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,18 @@ from numpy.typing import NDArray
 from sekai.core.env import Env
 from sekai.core.result import ResetResult, StepResult
 from sekai.error import SpaceError
+from sekai.evaluation.env_source import as_env_source
+from sekai.evaluation.policy import as_policy
+from sekai.evaluation.recorder import run_episodes
+from sekai.evaluation.tasks import task_of
 from sekai.policy.files import ModelFileError, read_arrays
 from sekai.spaces import Box, Dict, Discrete, Space
 from sekai.training import A2C, DQN, PPO, RecurrentPPO, load_policy
 from sekai.training.policies.actor_critic import DiagGaussian, MultiCategorical
 from sekai.training.teacher import kl_divergence
 from sekai.training.training_envs import play
+from sekai.wrappers import FilterObservation
 from tests.worlds import RandomWalk
-
-SIGNS = 6
 
 
 class Hinted(Env[Any, Any]):
@@ -122,8 +126,6 @@ def test_the_loss_is_the_divergence_of_the_distributions(kind: Any, teacher: Pat
 
 
 def _with_log_probs(part: Any) -> Any:
-    import dataclasses
-
     return dataclasses.replace(part, log_probs=torch.zeros(len(part)))
 
 
@@ -189,7 +191,20 @@ def test_a_student_neither_sees_nor_saves_what_is_privileged(teacher: Path, tmp_
         for teaching in own.values():
             is_same = weights.shape == teaching.shape and weights.size > 1
             assert not (is_same and np.array_equal(weights, teaching.numpy())), name
-    # The env shows more than the policy reads.
+
+
+def test_a_student_is_evaluated_in_envs_with_and_without_privileged_parts(
+    teacher: Path, tmp_path: Path
+) -> None:
+    taught = student(teacher=teacher).fit(512)
+    played = []
+    for env in (Hinted, lambda: FilterObservation(Hinted(), ["numbers"])):
+        source = as_env_source(env)
+        for policy in (taught, load_policy(taught.save(tmp_path))):
+            episodes = run_episodes(as_policy(policy), source, task_of(source), [1, 2])
+            played.append([episode.actions.ravel().tolist() for episode in episodes])
+
+    assert played[0] == played[1] == played[2] == played[3]
     assert len(play(taught, taught.vec, 16, seed=1).returns) == 16
 
 

@@ -107,7 +107,9 @@ class _BatchPolicy(Policy):
         if getattr(policy, "observation_space", None) is None:
             return
         spaces = context.vec.observation_space, context.vec.action_space
-        if _layout(spaces) == _layout((policy.observation_space, policy.action_space)):
+        shown, taken = (_layout(space) for space in spaces)
+        is_shown = _covers(shown, _layout(policy.observation_space))
+        if is_shown and taken == _layout(policy.action_space):
             self._predict = PolicyState(self.trained.predict_batch)
         elif "assets" in {*self.allow, *policy.allow}:
             self._predict = PolicyState(policy.on_spaces(*spaces).predict_batch)
@@ -335,6 +337,13 @@ def _layout(space: Any) -> Any:
         return {name: _layout(part) for name, part in parts.items()}
     sizes = (getattr(space, name, None) for name in ("n", "nvec"))
     return type(space).__name__, space.shape, [np.asarray(size).tolist() for size in sizes]
+
+
+def _covers(shown: Any, read: Any) -> bool:
+    """Return True if an env shows what a policy reads; other parts do not matter."""
+    if isinstance(shown, Mapping) and isinstance(read, Mapping):
+        return all(name in shown and _covers(shown[name], part) for name, part in read.items())
+    return bool(shown == read)
 
 
 def _deterministic(predict: Callable[..., Any]) -> Callable[[Any, Any], Any]:
