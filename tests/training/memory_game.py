@@ -55,5 +55,7 @@ class MemoryGame(NumpyBatch):
     def _earn(self, actions: NDArray[Any]) -> Floats:
         if (np.asarray(actions) == self.cues).any():
             raise InvalidActionError("the decoy was taken, which the mask forbids")
-        is_right = (self.clock == self.episode_steps - 1) & (np.asarray(actions) == self.cue)
+        is_right: NDArray[np.bool_] = (self.clock == self.episode_steps - 1) & (
+            np.asarray(actions) == self.cue
+        )
         return is_right.astype(np.float64)

@@ -202,10 +202,8 @@ def test_values_and_log_probs_are_those_of_each_episode_step_by_step(
 def test_minibatches_hold_each_step_to_learn_from_once_with_its_log_prob(
     sequence_length: int | None,
 ) -> None:
-    where = {"learn_where": _odd}
-    trained = RecurrentPPO(
-        game(), seed=3, **{**SMALL, "sequence_length": sequence_length}, **where
-    ).fit(48)
+    changes = {**SMALL, "sequence_length": sequence_length}
+    trained = RecurrentPPO(game(), seed=3, learn_where=_odd, **changes).fit(48)
     learner = trained.learners[""]
     with trained.randomness:
         trained._collect()
@@ -236,7 +234,8 @@ def test_gradients_flow_back_through_the_sequence_and_not_before_it() -> None:
     starts[3] = True
     pieces = EpisodePieces.of(starts, torch.device("cpu"))
 
-    made.unroll({"observation": seen.flatten(0, 1)}, started(made), pieces).values[-1].backward()
+    last = made.unroll({"observation": seen.flatten(0, 1)}, started(made), pieces).values[-1]
+    last.backward()  # type: ignore[no-untyped-call]
 
     assert seen.grad is not None
     reached = seen.grad.abs().sum((1, 2)) > 0

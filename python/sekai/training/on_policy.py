@@ -329,9 +329,10 @@ class Learner:
     """
 
     def __init__(
-        self, agent: OnPolicyAgent, rollout: RolloutBuffer | GroupRollout, network: ActorCritic
+        self, agent: OnPolicyAgent, rollout: RolloutBuffer | GroupRollout, network: Any
     ) -> None:
-        self.settings = settings = agent.settings
+        self.settings: Any = agent.settings
+        settings = agent.settings
         self.rollout, self.network = rollout, network
         self.shaping = None if agent.shaping.is_plain else agent.shaping
         self.is_central = network.critic_inputs is not network.inputs

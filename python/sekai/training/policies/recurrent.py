@@ -323,7 +323,7 @@ class RecurrentActorCritic(PolicyNetwork):
             rows: rows whose outputs are returned; None for all.
         """
         inputs = observations if preprocessed else self.inputs(observations)
-        own, other = state.split(self.sizes, dim=-1)
+        own, other = torch.split(state, self.sizes, dim=-1)
         features, ends = self.body.unroll(inputs, own, pieces)
         chosen = _selected(features, rows)
         critic_body, values = self.critic.body, chosen.whole.detach()
