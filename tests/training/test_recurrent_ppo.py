@@ -11,10 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sekai.policy.files import ModelFileError
 from sekai.policy.observations import leaves_of
 from sekai.spaces import Box, Discrete, MultiDiscrete, Simplex, Space
 from sekai.training import PPO, RecurrentPPO, RecurrentPPOSettings, load_policy
 from sekai.training.actions import ActionMap
+from sekai.training.checkpoint import read_file, write_file
 from sekai.training.policies.recurrent import EpisodePieces, RecurrentActorCritic
 from sekai.training.recurrent_ppo import SequenceBatch
 from sekai.training.training_envs import play
@@ -310,6 +312,16 @@ def test_the_caller_of_predict_carries_the_state(tmp_path: Path) -> None:
 def test_settings_out_of_range_are_refused(changes: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         RecurrentPPOSettings(**changes)
+
+
+def test_a_file_with_too_many_layers_is_refused_before_they_are_made(tmp_path: Path) -> None:
+    path = agent().save(tmp_path, training=False)
+    content = read_file(path)
+    content["settings"]["n_lstm_layers"] = 10**9
+    write_file(path, content)
+
+    with pytest.raises(ModelFileError, match="n_lstm_layers must be at most 64"):
+        load_policy(path)
 
 
 LEARNING: dict[str, Any] = {

@@ -83,6 +83,8 @@ MAX_COUNTS = {
     "steps_per_iteration": 2**20,
     "buffer_size": 2**27,
     "threads": 2**10,
+    "n_lstm_layers": 2**6,
+    "lstm_hidden_size": 2**16,
 }
 """Bounds of settings that determine memory and threads."""
 
