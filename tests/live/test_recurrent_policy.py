@@ -12,6 +12,8 @@ import pytest
 from sekai.live import SessionFolder, read_journal
 from tests.live.sessions import FREE, session, world
 
+pytestmark = pytest.mark.timeout(300)
+
 PATIENT = dataclasses.replace(FREE, max_staleness_seconds=None)
 
 

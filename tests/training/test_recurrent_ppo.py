@@ -23,6 +23,8 @@ from sekai.training.training_envs import play
 from tests.training.memory_game import MemoryGame
 from tests.training.optima.batch import vector
 
+pytestmark = pytest.mark.timeout(300)
+
 SHOWN = Box(-1.0, 1.0, (3,), np.float32)
 KINDS: dict[str, dict[str, Any]] = {
     "lstm": {},
@@ -338,7 +340,6 @@ def recalled(trained: Any, cues: int, delay: int) -> float:
     return float(returns.mean())
 
 
-@pytest.mark.timeout(180)
 def test_memory_solves_a_game_that_a_feed_forward_policy_cannot() -> None:
     changes = {**LEARNING, "lstm_hidden_size": 16}
     trained = RecurrentPPO(vector(MemoryGame(32)), seed=2, **changes).fit(32 * 28 * 14)

@@ -28,6 +28,9 @@ from sekai.training.training_envs import play
 from tests.worlds import RandomWalk
 
 
+pytestmark = pytest.mark.timeout(300)
+
+
 class Hinted(Env[Any, Any]):
     """Choose the sign of a product of noisy numbers, which a privileged part states.
 
