@@ -27,7 +27,6 @@ from sekai.training.teacher import kl_divergence
 from sekai.training.training_envs import play
 from tests.worlds import RandomWalk
 
-
 pytestmark = pytest.mark.timeout(300)
 
 
