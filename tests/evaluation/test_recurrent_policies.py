@@ -13,6 +13,7 @@ from sekai.evaluation.env_source import as_env_source
 from sekai.evaluation.policy import as_policy
 from sekai.evaluation.recorder import run_episodes
 from sekai.evaluation.tasks import task_of
+from sekai.policy.base import PolicyState
 from sekai.spaces import Box, Discrete
 
 
@@ -75,3 +76,12 @@ def test_a_function_of_something_called_state_is_not_recurrent() -> None:
     episodes = run_episodes(as_policy(Named()), source, task_of(source), [1])
 
     assert set(episodes[0].actions.ravel()) == {3}
+
+
+def test_states_are_reset_where_an_episode_starts() -> None:
+    predict = PolicyState(CountingBatch().predict_batch)
+    starts = [[True, True], [False, False], [False, True], [False, False]]
+
+    actions = [predict(np.zeros((2, 1)), starts=np.array(row)).tolist() for row in starts]
+
+    assert actions == [[0, 0], [1, 1], [2, 0], [3, 1]]
