@@ -545,6 +545,7 @@ def advantages(
     gamma: float,
     gae_lambda: float,
 ) -> NDArray[np.float32]: ...
+
 @final
 class PolicyProgram:
     """Program of a policy network: a list of operations over rows of observations."""

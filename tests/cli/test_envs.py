@@ -6,6 +6,7 @@ import pytest
 
 import sekai
 from sekai.config.convert import documented_fields
+from sekai.experiment.reading import agent_type
 from sekai.training import PolicySettings
 from tests.cli.commands import call
 
@@ -72,13 +73,13 @@ def test_info_tells_the_task_its_options_and_its_baselines() -> None:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", ["ppo", "A2C", "ddpg", "td3", "sac", "dqn", "maddpg", "qmix"])
+@pytest.mark.parametrize(
+    "name", ["ppo", "recurrent_ppo", "A2C", "ddpg", "td3", "sac", "dqn", "maddpg", "qmix"]
+)
 def test_info_lists_every_setting_of_an_algorithm(name: str) -> None:
-    import sekai.training
-
     shown = call("info", name).out
 
-    agent = getattr(sekai.training, name.upper())
+    agent = agent_type(name.lower())
     for doc in (*documented_fields(agent.settings_type), *documented_fields(PolicySettings)):
         if doc.name != "policy":
             line = next(line for line in shown.splitlines() if line.startswith(f"{doc.name} "))

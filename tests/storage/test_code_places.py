@@ -66,7 +66,6 @@ def _looks_up_in_a_module(function: ast.expr, node: ast.Call, modules: set[str])
 PLACES: dict[str, tuple[str, str]] = {
     "__init__.py": ("getattr(module) import_module", "names of its own table"),
     "backend/ops.py": ("find_spec", "a constant"),
-    "cli/info.py": ("getattr(module)", "an algorithm out of a literal list"),
     "compat/__init__.py": ("getattr(module) import_module", "names of its own table"),
     "compose/data_queue.py": ("pickle.loads", "a queue of the user's own processes, with a key"),
     "compose/dataset_loader.py": ("pickle.loads", "from processes that it started"),

@@ -27,6 +27,7 @@ from sekai.training import (
     Callback,
     Checkpoint,
     EarlyStopping,
+    RecurrentPPO,
     latest_checkpoint,
 )
 from sekai.training.checkpoint import read_file, write_file
@@ -51,6 +52,7 @@ OFF: dict[str, Any] = {
 }
 CASES: dict[str, tuple[type[Agent], str, dict[str, Any]]] = {
     "PPO": (PPO, "MarketMaking-v0", ON),
+    "RecurrentPPO": (RecurrentPPO, "MarketMaking-v0", {**ON, "rnn_type": "gru"}),
     "A2C": (A2C, "Portfolio-v0", ON),
     "DDPG": (DDPG, "MarketMaking-v0", {**OFF, "noise_autocorrelation": 0.5}),
     "TD3": (TD3, "MarketMaking-v0", {**OFF, "policy_delay": 3}),

@@ -14,7 +14,7 @@ from sekai.error import SpaceError
 from sekai.evaluation import evaluate
 from sekai.spaces import Space
 from sekai.spaces.masks import allows
-from sekai.training import A2C, DQN, MADDPG, PPO, QMIX, Agent, Evaluate, load_policy
+from sekai.training import A2C, DQN, MADDPG, PPO, QMIX, Agent, Evaluate, RecurrentPPO, load_policy
 from sekai.training.training_envs import play
 from sekai.vector import AsyncVecEnv, ProcVecEnv, SyncVecEnv
 from sekai.vector.multi_agent import MultiAgentVecEnv
@@ -43,7 +43,9 @@ REPLAY: dict[str, Any] = {
 MANY = {name: value for name, value in REPLAY.items() if name != "n_envs"}
 
 
-@pytest.mark.parametrize(("kind", "options"), [(PPO, QUICK), (A2C, QUICK), (DQN, MANY)])
+@pytest.mark.parametrize(
+    ("kind", "options"), [(PPO, QUICK), (RecurrentPPO, QUICK), (A2C, QUICK), (DQN, MANY)]
+)
 @pytest.mark.parametrize("actions", [12_000, pytest.param(100_000, marks=pytest.mark.nightly)])
 def test_actions_in_training_and_evaluation_keep_to_the_masks(
     kind: type[Agent], options: dict[str, Any], actions: int

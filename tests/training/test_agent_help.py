@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from sekai.training import A2C, DDPG, DQN, MADDPG, PPO, QMIX, SAC, TD3, Agent
+from sekai.training import A2C, DDPG, DQN, MADDPG, PPO, QMIX, SAC, TD3, Agent, RecurrentPPO
 from tests.worlds import RandomWalk
 
-ALGORITHMS = [PPO, A2C, DDPG, TD3, SAC, DQN, MADDPG, QMIX]
+ALGORITHMS = [PPO, RecurrentPPO, A2C, DDPG, TD3, SAC, DQN, MADDPG, QMIX]
 
 
 @pytest.mark.parametrize("kind", ALGORITHMS)

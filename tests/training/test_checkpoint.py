@@ -26,6 +26,7 @@ from sekai.training import (
     Checkpoint,
     ModelFileError,
     PPOSettings,
+    RecurrentPPO,
     latest_checkpoint,
 )
 from sekai.training.checkpoint import read_file
@@ -114,6 +115,7 @@ SMALL: dict[str, Any] = {"learning_starts": 8, "batch_size": 4, "steps_per_itera
 TEAM: dict[str, Any] = {"agents": 2, "action": "tilts", "reward_mode": "cooperative"}
 KINDS: list[tuple[type[Agent], dict[str, Any]]] = [
     (PPO, {"env": "MarketMaking-v0", "n_steps": 4}),
+    (RecurrentPPO, {"env": "MarketMaking-v0", "n_steps": 4}),
     (A2C, {"env": "MarketMaking-v0", "n_steps": 4}),
     (DDPG, {"env": "MarketMaking-v0", **SMALL}),
     (TD3, {"env": "MarketMaking-v0", **SMALL}),

@@ -12,11 +12,23 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from sekai.policy.observations import leaves_of
 from sekai.spaces import Box, Dict, Discrete, MultiDiscrete, Simplex, Space
-from sekai.training import A2C, DDPG, DQN, MADDPG, PPO, QMIX, SAC, TD3, Agent, load_policy
+from sekai.training import (
+    A2C,
+    DDPG,
+    DQN,
+    MADDPG,
+    PPO,
+    QMIX,
+    SAC,
+    TD3,
+    Agent,
+    RecurrentPPO,
+    load_policy,
+)
 from sekai.training.actions import ActionMap
 from sekai.training.device import resolve_device
+from sekai.training.learner import Batch
 from sekai.training.off_policy import Transitions
-from sekai.training.on_policy import Batch
 from tests.training.barred import PICKS, Barred
 from tests.worlds import RandomWalk
 
@@ -24,7 +36,7 @@ SEEN = Dict({"numbers": Box(-1.0, 1.0, (3,), np.float32), "kind": Discrete(4, st
 CUDA = torch.device("cuda")
 
 
-@pytest.mark.parametrize("kind", [PPO, A2C, DDPG, TD3, SAC])
+@pytest.mark.parametrize("kind", [PPO, RecurrentPPO, A2C, DDPG, TD3, SAC])
 def test_the_cpu_is_the_default_and_changes_nothing(kind: type[Agent]) -> None:
     small: dict[str, Any] = {"n_envs": 2, "seed": 3}
     if kind in (DDPG, TD3, SAC):
@@ -37,7 +49,7 @@ def test_the_cpu_is_the_default_and_changes_nothing(kind: type[Agent]) -> None:
     assert agents[0].device == torch.device("cpu")
 
 
-@pytest.mark.parametrize("kind", [PPO, A2C, DDPG, TD3, SAC, DQN, MADDPG, QMIX])
+@pytest.mark.parametrize("kind", [PPO, RecurrentPPO, A2C, DDPG, TD3, SAC, DQN, MADDPG, QMIX])
 def test_unknown_and_missing_devices_are_refused_with_the_choices(kind: type[Agent]) -> None:
     with pytest.raises(ValueError, match="expected 'cpu', 'cuda', 'cuda:N', 'mps' or 'auto'"):
         kind(RandomWalk, device="gpu")

@@ -18,14 +18,8 @@ from tensordict.nn import (
 from torchrl.objectives import ClipPPOLoss
 
 from sekai.training import A2C, PPO, DivergedError
-from sekai.training.on_policy import (
-    Batch,
-    GradientStep,
-    Learner,
-    mean_of,
-    next_values,
-    total_loss,
-)
+from sekai.training.gradient_step import GradientStep, mean_of, total_loss
+from sekai.training.learner import Batch, Learner, next_values
 from tests.training.optima.batch import vector
 from tests.training.optima.chain import Chain
 from tests.training.optima.kelly import Kelly

@@ -9,10 +9,22 @@ import pytest
 
 import sekai
 from sekai.error import UnknownEnvError
-from sekai.training import A2C, DDPG, DQN, MADDPG, PPO, QMIX, SAC, TD3, Agent, PPOSettings
+from sekai.training import (
+    A2C,
+    DDPG,
+    DQN,
+    MADDPG,
+    PPO,
+    QMIX,
+    SAC,
+    TD3,
+    Agent,
+    PPOSettings,
+    RecurrentPPO,
+)
 from tests.worlds import RandomWalk
 
-ALGORITHMS: list[type[Agent]] = [PPO, A2C, DDPG, TD3, SAC, DQN, MADDPG, QMIX]
+ALGORITHMS: list[type[Agent]] = [PPO, RecurrentPPO, A2C, DDPG, TD3, SAC, DQN, MADDPG, QMIX]
 
 every_algorithm = pytest.mark.parametrize("kind", ALGORITHMS, ids=lambda kind: kind.__name__)
 

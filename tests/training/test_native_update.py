@@ -13,7 +13,9 @@ from sekai import Env
 from sekai.core import ResetResult, StepResult
 from sekai.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 from sekai.training import A2C, PPO, DivergedError
-from sekai.training.on_policy import Batch, GradientStep, Learner, OnPolicyAgent, total_loss
+from sekai.training.gradient_step import GradientStep, total_loss
+from sekai.training.learner import Batch, Learner
+from sekai.training.on_policy import OnPolicyAgent
 
 SPACES: dict[str, Space[Any]] = {
     "bounded": Box(-1.0, 2.0, (3,), np.float64),

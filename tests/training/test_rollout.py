@@ -11,7 +11,7 @@ from torch import Tensor
 import sekai
 from sekai.spaces import Box
 from sekai.training.actions import ActionMap
-from sekai.training.on_policy import next_values
+from sekai.training.learner import next_values
 from sekai.training.rollout import RolloutBuffer
 from sekai.vector import SyncVecEnv
 from sekai.vector.vec_env import VecEnv

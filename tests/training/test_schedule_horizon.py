@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from sekai.training import A2C, DDPG, DQN, MADDPG, PPO, QMIX, SAC, TD3, Agent
+from sekai.training import A2C, DDPG, DQN, MADDPG, PPO, QMIX, SAC, TD3, Agent, RecurrentPPO
 from tests.training.distributed.walks import picking_walk
 from tests.training.games import TwoStep
 
@@ -26,6 +26,7 @@ CASES: dict[str, tuple[type[Agent], Any, dict[str, Any]]] = {
     "PPO Trading": (PPO, "Trading-v0", {"n_envs": 4, "n_steps": 8}),
     "PPO Portfolio": (PPO, "Portfolio-v0", {"n_envs": 4}),
     "PPO MarketMaking": (PPO, "MarketMaking-v0", {"n_envs": 4}),
+    "RecurrentPPO Trading": (RecurrentPPO, "Trading-v0", {"n_envs": 4, "n_steps": 8}),
     "A2C Trading": (A2C, "Trading-v0", {"n_envs": 4}),
     "A2C Portfolio": (A2C, "Portfolio-v0", {"n_envs": 4}),
     "A2C MarketMaking": (A2C, "MarketMaking-v0", {"n_envs": 4}),

@@ -50,10 +50,10 @@ def _spec(name: str) -> EnvSpec:
 
 
 def _show_algorithm(name: str) -> None:
-    import sekai.training
+    from sekai.experiment.reading import agent_type
     from sekai.training.defaults import default_settings, tuned_settings
 
-    agent: Any = getattr(sekai.training, name.upper())
+    agent = agent_type(name)
     _heading(name)
     say(inspect.getdoc(agent) or "")
     settings = agent.settings_type

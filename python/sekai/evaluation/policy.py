@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sekai.data.signature import checked_allow, require_same_data
 from sekai.error import SpaceError
 from sekai.evaluation.env_source import AgentVecView, EnvSource, TeamVecEnv, agent_infos
+from sekai.policy.base import PolicyState, with_state
 from sekai.vector.batching import Batcher
 from sekai.vector.vec_env import VecEnv
 
@@ -50,6 +51,9 @@ class StepContext:
 
     step: int
     """Number of steps taken before."""
+
+    starts: NDArray[np.bool_]
+    """Envs whose observation is the first of an episode."""
 
 
 class Policy(ABC):
@@ -93,19 +97,22 @@ class Policy(ABC):
 
 class _BatchPolicy(Policy):
     def __init__(self, name: str, predict: Callable[..., Any]) -> None:
-        self.name, self._predict = name, predict
+        self.name, self._predict = name, PolicyState(predict)
         self._takes_masks = "action_mask" in inspect.signature(predict).parameters
 
     def begin(self, context: EpisodeContext) -> None:
         super().begin(context)
+        self._predict = PolicyState(self._predict.predict)
         policy = getattr(self.trained, "policy", self.trained)
         if getattr(policy, "observation_space", None) is None:
             return
         spaces = context.vec.observation_space, context.vec.action_space
-        if _layout(spaces) == _layout((policy.observation_space, policy.action_space)):
-            self._predict = self.trained.predict_batch
+        shown, taken = (_layout(space) for space in spaces)
+        is_shown = _covers(shown, _layout(policy.observation_space))
+        if is_shown and taken == _layout(policy.action_space):
+            self._predict = PolicyState(self.trained.predict_batch)
         elif "assets" in {*self.allow, *policy.allow}:
-            self._predict = policy.on_spaces(*spaces).predict_batch
+            self._predict = PolicyState(policy.on_spaces(*spaces).predict_batch)
         else:
             raise SpaceError(
                 f"{self.name} was trained on observations {policy.observation_space!r} and actions "
@@ -114,9 +121,9 @@ class _BatchPolicy(Policy):
             )
 
     def decide(self, step: StepContext) -> Any:
-        if step.masks is not None and self._takes_masks:
-            return self._predict(step.observations, action_mask=step.masks)
-        return self._predict(step.observations)
+        has_masks = step.masks is not None and self._takes_masks
+        options = {"action_mask": step.masks} if has_masks else {}
+        return self._predict(step.observations, starts=step.starts, **options)
 
 
 class _WindowPolicy(_BatchPolicy):
@@ -148,17 +155,23 @@ class _WindowPolicy(_BatchPolicy):
 
 
 class _SingleObservationPolicy(Policy):
-    def __init__(self, name: str, predict: Callable[[Any], Any]) -> None:
-        self.name, self._predict = name, predict
+    def __init__(self, name: str, make: Callable[[], Callable[[Any, Any], Any]]) -> None:
+        """Args: name; and a maker of a function of observation and episode start, for each env."""
+        self.name, self._make = name, make
 
     def begin(self, context: EpisodeContext) -> None:
         super().begin(context)
         self._observations = Batcher(context.vec.observation_space)
         self._actions = Batcher(context.vec.action_space)
+        self._predict = [self._make() for _ in range(context.vec.num_envs)]
 
     def decide(self, step: StepContext) -> Any:
         space = self.context.vec.action_space
-        actions = [self._predict(row) for row in self._observations.rows(step.observations)]
+        rows = self._observations.rows(step.observations)
+        actions = [
+            predict(row, step.starts[env : env + 1])
+            for env, (predict, row) in enumerate(zip(self._predict, rows, strict=True))
+        ]
         if getattr(space, "shape", None) is not None:
             actions = [np.asarray(action, getattr(space, "dtype", None)) for action in actions]
         return self._actions.stack(actions)
@@ -269,9 +282,11 @@ def _as_policy(policy: Any, name: str | None) -> Policy:
     if callable(getattr(policy, "predict_batch", None)):
         return _BatchPolicy(name, policy.predict_batch)
     if callable(getattr(policy, "predict", None)):
-        return _SingleObservationPolicy(name, _deterministic(policy.predict))
+        return _SingleObservationPolicy(name, lambda: _deterministic(policy.predict))
     if callable(policy):
-        return _SingleObservationPolicy(name, policy)
+        return _SingleObservationPolicy(
+            name, lambda: lambda observation, start: policy(observation)
+        )
     raise TypeError(
         f"not a policy: {policy!r}; expected an agent, an object with predict_batch or predict, "
         "a function from an observation to an action, or the path of a saved agent"
@@ -324,23 +339,28 @@ def _layout(space: Any) -> Any:
     return type(space).__name__, space.shape, [np.asarray(size).tolist() for size in sizes]
 
 
-def _deterministic(predict: Callable[..., Any]) -> Callable[[Any], Any]:
+def _covers(shown: Any, read: Any) -> bool:
+    """Return True if an env shows what a policy reads; other parts do not matter."""
+    if isinstance(shown, Mapping) and isinstance(read, Mapping):
+        return all(name in shown and _covers(shown[name], part) for name, part in read.items())
+    return bool(shown == read)
+
+
+def _deterministic(predict: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     """Function from an observation to the deterministic action of a policy, where it has one.
 
-    `predict` of stable-baselines3 samples by default.
+    `predict` of stable-baselines3 samples by default; the state of recurrent policies is carried.
     """
     has_option = "deterministic" in inspect.signature(predict).parameters
     options = {"deterministic": True} if has_option else {}
-    return lambda observation: _action_of(predict(observation, **options))
+    state = PolicyState(predict)
 
+    def act(observation: Any, start: Any) -> Any:
+        action = state(observation, starts=start, **options)
+        # A policy that takes no state may return one.
+        return action if state.is_recurrent else with_state(action)[0]
 
-def _action_of(predicted: Any) -> Any:
-    # Stable-Baselines3 returns the recurrent state beside the action.
-    if isinstance(predicted, tuple) and len(predicted) == 2:
-        state = predicted[1]
-        if state is None or isinstance(state, (tuple, list, dict)):
-            return predicted[0]
-    return predicted
+    return act
 
 
 def _team_of(context: EpisodeContext) -> TeamVecEnv:
@@ -350,7 +370,8 @@ def _team_of(context: EpisodeContext) -> TeamVecEnv:
 
 def _step_of(agent: str, step: StepContext) -> StepContext:
     infos = agent_infos(agent, step.infos)
-    return StepContext(step.observations[agent], infos, _masks_of(agent, step), step.step)
+    masks = _masks_of(agent, step)
+    return StepContext(step.observations[agent], infos, masks, step.step, step.starts)
 
 
 def _masks_of(agent: str, step: StepContext) -> list[Any] | None:

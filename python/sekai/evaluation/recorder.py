@@ -86,14 +86,14 @@ def _run_batch(
     policy.begin(EpisodeContext(vec, task, tuple(padded)))
     recorder = EpisodeRecorder(vec.num_envs, result.infos)
     pending: deque[Any] = deque()
-    observations = result.observations
+    observations, starts = result.observations, np.ones(vec.num_envs, np.bool_)
     while recorder.is_running:
-        step = StepContext(observations, recorder.latest, recorder.masks, recorder.steps)
+        step = StepContext(observations, recorder.latest, recorder.masks, recorder.steps, starts)
         pending.append(policy.decide(step))
         decision = pending.popleft() if len(pending) > delay else policy.idle(step)
         actions = policy.actions(decision, step)
         outcome = vec.step(actions)
-        ended = outcome.terminated | outcome.truncated
+        starts = ended = outcome.terminated | outcome.truncated
         recorder.add(actions, outcome.rewards, ended, outcome.infos)
         observations = outcome.observations
         if progress is not None:

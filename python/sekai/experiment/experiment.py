@@ -108,7 +108,18 @@ class TrainSection:
     """Steps of single envs; gradient steps of offline algorithms: iql, cql, bc."""
 
     algorithm: Literal[
-        "ppo", "a2c", "ddpg", "td3", "sac", "dqn", "iql", "cql", "bc", "maddpg", "qmix"
+        "ppo",
+        "recurrent_ppo",
+        "a2c",
+        "ddpg",
+        "td3",
+        "sac",
+        "dqn",
+        "iql",
+        "cql",
+        "bc",
+        "maddpg",
+        "qmix",
     ] = "ppo"
     """Algorithm; `sekai info ppo` lists its settings."""
 

@@ -254,11 +254,18 @@ def _train(source: ConfigSource) -> TrainSection:
     )
 
 
-def _algorithm(source: ConfigSource, train: TrainSection, id: str) -> AlgorithmChoice:
+def agent_type(algorithm: str) -> Any:
+    """Class of an algorithm of `[train]`."""
     import sekai.training
+
+    names = {name.lower(): name for name in sekai.training.__all__}
+    return getattr(sekai.training, names[algorithm.replace("_", "")])
+
+
+def _algorithm(source: ConfigSource, train: TrainSection, id: str) -> AlgorithmChoice:
     from sekai.training.defaults import default_settings
 
-    agent = getattr(sekai.training, train.algorithm.upper())
+    agent = agent_type(train.algorithm)
     own = {field.name for field in dataclasses.fields(TrainSection)}
     values = {name: value for name, value in _values(source, "train").items() if name not in own}
     fields = dataclasses.fields(agent.settings_type)

@@ -16,9 +16,10 @@ from sekai.data.summary import price_decimals
 from sekai.envs.portfolio import Portfolio
 from sekai.envs.portfolio.config import PortfolioConfig
 from sekai.live.account import BrokerAccount
+from sekai.policy.base import PolicyState, with_state
 from sekai.storage.codec import from_text, to_text
 
-__all__ = ["LiveEpisode", "ObservedRow", "PolicyFunction", "policy_function"]
+__all__ = ["LiveEpisode", "ObservedRow", "PolicyFunction", "is_recurrent", "policy_function"]
 
 PolicyFunction = Callable[[Any], Any]
 
@@ -58,9 +59,10 @@ class LiveEpisode:
     Args:
         env: env with `stream=True` or on a feed, or on data that includes the rows to come.
         seed: seed of the episode.
+        is_recurrent: the policy takes the state that it returned with the last decision.
     """
 
-    def __init__(self, env: Env[Any, Any], seed: int) -> None:
+    def __init__(self, env: Env[Any, Any], seed: int, is_recurrent: bool = False) -> None:
         inner = env.unwrapped
         if not isinstance(inner, Portfolio):
             raise TypeError(f"live trading needs a Portfolio-v0 env, got {type(inner).__name__}")
@@ -71,6 +73,10 @@ class LiveEpisode:
         self.observed = ObservedRow(0, result.observation, 0.0, result.info, False)
         self.action = self.hold()
         """Action of the next step."""
+
+        self.is_recurrent = is_recurrent
+        self.policy_state: Any = None
+        """State of a recurrent policy after its last decision; None before the first."""
 
         self._taken: Bar | None = None
         self._close = inner.data.fields.index("close")
@@ -145,7 +151,9 @@ class LiveEpisode:
 
         Its size is bounded: it holds the last rows that features and lookback need.
         """
+        carried = {} if self.policy_state is None else {"policy_state": self.policy_state}
         return {
+            **carried,
             "row": self.row,
             "env": to_text(self.env.state_dict(), "the state of the env"),
             "rows": self.portfolio.batch.market.save_rows(),
@@ -184,6 +192,7 @@ class LiveEpisode:
             bool(state["is_over"]),
         )
         self.action = state["action"]
+        self.policy_state = state.get("policy_state")
         self.previous_prices, self.prices = state["prices"]
 
     def closes(self, bar: Bar) -> NDArray[np.float64]:
@@ -197,9 +206,21 @@ class LiveEpisode:
         self.prices = np.where(np.isfinite(closes), closes, self.prices)
 
 
-def policy_function(policy: Any) -> PolicyFunction:
-    """Deterministic function of the observation from a policy with `predict`, or a callable."""
+def is_recurrent(policy: Any) -> bool:
+    """Return True if `predict` of a policy takes the state that it returned before."""
     predict = getattr(policy, "predict", None)
+    return predict is not None and PolicyState(predict).is_recurrent
+
+
+def policy_function(policy: Any) -> PolicyFunction:
+    """Deterministic function of the observation from a policy with `predict`, or a callable.
+
+    That of a recurrent policy is a function of observation and state, and returns both action and
+    state: the session carries the state, so that a decision that is discarded leaves it unchanged.
+    """
+    predict = getattr(policy, "predict", None)
+    if predict is not None and is_recurrent(policy):
+        return lambda seen: with_state(predict(seen[0], state=seen[1], deterministic=True))
     if predict is not None:
         return lambda observation: predict(observation, deterministic=True)
     if not callable(policy):

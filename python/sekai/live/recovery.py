@@ -42,6 +42,9 @@ class RecordedRow:
     action: Any = None
     """Action of the policy; None if it was not asked."""
 
+    policy_state: Any = None
+    """State of a recurrent policy after the action."""
+
     orders: tuple[BrokerOrder, ...] = ()
     changes: list[tuple[str, bool]] = field(default_factory=list)
     """Assets removed or added after the row, and True if they are traded since."""
@@ -54,7 +57,7 @@ class RecordedRow:
     def apply_decision(self, episode: LiveEpisode) -> None:
         """Repeat the action and the universe changes that followed the row."""
         if self.action is not None:
-            episode.action = self.action
+            episode.action, episode.policy_state = self.action, self.policy_state
         self.apply_changes(episode)
 
     def apply_changes(self, episode: LiveEpisode) -> None:
@@ -173,7 +176,7 @@ def _add(row: RecordedRow, record: JournalRecord, assets: tuple[str, ...]) -> No
         row.digest, row.equity = fields["digest"], fields["equity"]
     elif record.kind == "decision":
         row.is_decided = True
-        row.action = fields["action"]
+        row.action, row.policy_state = fields["action"], fields.get("policy_state")
         row.orders = tuple(order_from_fields(order) for order in fields["orders"])
     elif record.kind == "universe":
         row.changes.append((fields["asset"], fields["is_traded"]))

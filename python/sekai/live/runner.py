@@ -18,7 +18,7 @@ from sekai.live.broker import Broker, call_with_timeout
 from sekai.live.clock import ClockReading, age_seconds
 from sekai.live.commands import take_commands
 from sekai.live.config import LiveConfig
-from sekai.live.episode import LiveEpisode, policy_function
+from sekai.live.episode import LiveEpisode, is_recurrent, policy_function
 from sekai.live.events import BarEvent, FeedEvent, FeedNotice, bar_time
 from sekai.live.execution import ExecutionClient
 from sekai.live.feed import Feed
@@ -94,7 +94,7 @@ class LiveRunner:
         require_same_data(policy, env)
         self._bars = BarLengthGuard(policy)
         self._decide = policy_function(policy)
-        self.episode = LiveEpisode(env, self.config.seed)
+        self.episode = LiveEpisode(env, self.config.seed, is_recurrent(policy))
         self._runtime, self._state = self._supervision.runtime, self._supervision.state
         self._clock, self._link = self._runtime.clock, self._supervision.link
         # Held while a row, a command or the end is processed.

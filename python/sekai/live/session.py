@@ -406,11 +406,15 @@ class Session:
 
     async def _follow_policy(self, observed: ObservedRow) -> None:
         self.execution.link.activity = "policy"
+        state = self.episode.policy_state
         try:
-            action = await self.worker.decide(observed.observation)
+            if self.episode.is_recurrent:
+                action, state = await self.worker.decide((observed.observation, state))
+            else:
+                action = await self.worker.decide(observed.observation)
         except TimeoutError as error:
             self.monitor.alert(f"positions are held: {error}")
-            self._record_decision(observed.row, None, (), (), ())
+            self._record_decision(observed.row, None, None, (), (), ())
             return
         finally:
             self.execution.link.activity = ""
@@ -425,9 +429,9 @@ class Session:
         is_reducing = self.state.trading_state == "reducing"
         allowed, refusals = self.risk.gate.check(orders, self._risk_view(), reducing=is_reducing)
         replaced = self._replaced(observed.row, units)
-        self._record_decision(observed.row, action, allowed, replaced, refusals)
+        self._record_decision(observed.row, action, state, allowed, replaced, refusals)
         self.monitor.note_decision([refusal.limit for refusal in refusals])
-        self.episode.action = action
+        self.episode.action, self.episode.policy_state = action, state
         for refusal in refusals:
             order, text = refusal.order, f"refused: {refusal.reason}"
             if self.notices.take(f"refused by {refusal.limit}"):
@@ -438,12 +442,14 @@ class Session:
         self,
         row: int,
         action: Any,
+        policy_state: Any,
         allowed: Sequence[BrokerOrder],
         replaced: Sequence[str],
         refusals: Sequence[Refusal],
     ) -> None:
         """Journal a decision as one record, so that it is never there in part."""
         self.journal.write_held()
+        carried = {} if policy_state is None else {"policy_state": policy_state}
         self.journal.append(
             "decision",
             row=row,
@@ -454,6 +460,7 @@ class Session:
                 {**order_fields(item.order), "limit": item.limit, "reason": item.reason}
                 for item in refusals
             ],
+            **carried,
         )
 
     async def _execute(

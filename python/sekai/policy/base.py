@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,51 @@ from sekai.policy.observations import leaves_of
 from sekai.spaces import Space
 from sekai.vector.batching import Batcher
 
-__all__ = ["SpacePolicy"]
+__all__ = ["PolicyState", "SpacePolicy", "with_state"]
+
+
+class PolicyState:
+    """State of a recurrent policy, carried from one call of its `predict` to the next.
+
+    Args:
+        predict: `predict` or `predict_batch` of a policy. With a parameter `state` after the first
+            one it returns the action and the state, as in stable-baselines3; without, nothing is
+            carried.
+    """
+
+    def __init__(self, predict: Callable[..., Any]) -> None:
+        self.predict = predict
+        options = list(inspect.signature(predict).parameters)[1:]
+        self.is_recurrent, self._takes_starts = "state" in options, "episode_start" in options
+        self.state: Any = None
+
+    def __call__(
+        self, observations: Any, *arguments: Any, starts: Any = None, **options: Any
+    ) -> Any:
+        """Actions for the observations that follow those of the last call.
+
+        Args:
+            observations: observations of one step.
+            arguments: further arguments of `predict`.
+            starts: envs whose observation is the first of an episode; None for none.
+            options: named arguments of `predict`.
+        """
+        if not self.is_recurrent:
+            return self.predict(observations, *arguments, **options)
+        if self._takes_starts and self.state is not None:
+            options["episode_start"] = starts
+        predicted = self.predict(observations, *arguments, state=self.state, **options)
+        actions, self.state = with_state(predicted)
+        return actions
+
+
+def with_state(predicted: Any) -> tuple[Any, Any]:
+    """Action and state that a policy returned; a state of None if it returned the action alone."""
+    if isinstance(predicted, tuple) and len(predicted) == 2:
+        state = predicted[1]
+        if state is None or isinstance(state, (tuple, list, dict)):
+            return predicted
+    return predicted, None
 
 
 class SpacePolicy(ABC):
@@ -75,12 +120,15 @@ class SpacePolicy(ABC):
             action_mask: allowed actions, as in `action_space.sample(mask=...)` and
                 `info["action_mask"]`; None for the mask in the observation, or all.
         """
-        why = self.observation_space.mismatch(observation)
-        if why is not None:
-            raise SpaceError(f"observation does not match the space of the policy: {why}")
+        self._check_observation(observation)
         masks = None if action_mask is None else [action_mask]
         batch = self._batch_of_one(observation)
         return self._action_batcher.rows(self.predict_batch(batch, deterministic, masks))[0]
+
+    def _check_observation(self, observation: Any) -> None:
+        why = self.observation_space.mismatch(observation)
+        if why is not None:
+            raise SpaceError(f"observation does not match the space of the policy: {why}")
 
     def _batch_of_one(self, observation: Any) -> Any:
         """Batch of one observation, which is in the space."""

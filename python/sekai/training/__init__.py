@@ -33,10 +33,11 @@ from sekai.training.policies.actor_critic import register_backbone
 from sekai.training.ppo import PPO, PPOSettings
 from sekai.training.qmix import QMIX, QMIXSettings
 from sekai.training.ray.fit_many import Fitted, fit_many
+from sekai.training.recurrent_ppo import RecurrentPPO, RecurrentPPOSettings
 from sekai.training.replay_dataset import ReplayDataset, ReplayFileError
 from sekai.training.sac import SAC, SACSettings
 from sekai.training.td3 import TD3, TD3Settings
-from sekai.training.trained_policy import TrainedPolicy
+from sekai.training.trained_policy import RecurrentPolicy, TrainedPolicy
 from sekai.training.vessel import SeedSetError, TrainingVessel
 
 __all__ = [
@@ -72,6 +73,9 @@ __all__ = [
     "PolicySettings",
     "ProgressBar",
     "QMIXSettings",
+    "RecurrentPPO",
+    "RecurrentPPOSettings",
+    "RecurrentPolicy",
     "ReplayDataset",
     "ReplayFileError",
     "SACSettings",

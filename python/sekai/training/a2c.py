@@ -11,7 +11,9 @@ from torch.nn.functional import mse_loss
 
 from sekai.training.agent import Metrics
 from sekai.training.agent_settings import AgentSettings
-from sekai.training.on_policy import Batch, Learner, OnPolicyAgent, OnPolicySettings, mean_of
+from sekai.training.gradient_step import mean_of
+from sekai.training.learner import Batch, Learner
+from sekai.training.on_policy import OnPolicyAgent, OnPolicySettings
 
 __all__ = ["A2C", "A2CSettings"]
 
@@ -46,8 +48,9 @@ class A2C(OnPolicyAgent):
         return mean_of([learner.gradient_step(self._loss(learner, samples))])
 
     def native_loss(self) -> dict[str, Any] | None:
-        """Hyperparameters of the loss; None if a subclass has another."""
-        if type(self)._loss is not A2C._loss or type(self)._update is not A2C._update:
+        """Hyperparameters of the loss; None with a teacher, or if a subclass has another loss."""
+        is_own = type(self)._loss is A2C._loss and type(self)._update is A2C._update
+        if self.teacher is not None or not is_own:
             return None
         settings = self.settings
         return {
@@ -70,6 +73,7 @@ class A2C(OnPolicyAgent):
             entropy = distribution.entropy()
             losses["entropy"] = entropy.detach().mean()
             losses["loss_entropy"] = (-settings.ent_coef * entropy).mean()
+        losses.update(self._teacher_loss(batch, distribution))
         squared = mse_loss(batch.returns, values, reduction="none")
         losses["loss_critic"] = (settings.vf_coef * squared).mean()
         return losses

@@ -37,6 +37,7 @@ from sekai.training.rng import EnvSlice, RandomStream
 from sekai.training.rollout import EpisodeStatistics
 from sekai.training.saving import SavableAgent
 from sekai.training.shaping import LearnWhere, RewardShaping, RewardTransform
+from sekai.training.teacher import Teacher, public_space
 from sekai.training.trained_policy import TrainedPolicy
 from sekai.training.training_envs import fixed_count, make_training_envs
 from sekai.vector.vec_env import VecEnv
@@ -88,6 +89,9 @@ class Agent(SavableAgent):
             learn from: of a rollout of PPO and A2C, of `train_freq` steps of the others.
         learn_where: mask of the steps to learn from: a function of the same, or the name of a part
             of observations or infos; the other steps still count in returns.
+        teacher: trained policy of PPO or A2C, its agent or its file, which PPO, A2C and
+            RecurrentPPO imitate by `teacher_coef`; it may observe more, see `privileged`. It is not
+            saved.
         device: device of the networks: "cpu", "cuda", "cuda:1", "mps", or "auto" for the first of
             cuda, mps and cpu that is available. Envs and buffers stay on the CPU.
         changes: single hyperparameters, instead of those of `settings`.
@@ -135,6 +139,7 @@ class Agent(SavableAgent):
         env_options: Mapping[str, Any] | None = None,
         reward_transform: RewardTransform | None = None,
         learn_where: LearnWhere | None = None,
+        teacher: Any = None,
         device: str | torch.device = "cpu",
         **changes: Any,
     ) -> None:
@@ -150,6 +155,7 @@ class Agent(SavableAgent):
         self.settings = with_arguments(base, policy, changes)
         self._check_env_count(base, changes)
         self.vec = self._make_envs()
+        self.teacher = self._make_teacher(teacher)
         self.randomness = RandomStream(seed)
         self.steps = 0
         """Env steps so far, summed over envs."""
@@ -363,9 +369,9 @@ class Agent(SavableAgent):
         if isinstance(self.vec, JointTrainingEnv):
             spaces = self.vec.spaces
             return TeamPolicy(self.network, spaces, self.randomness, data_signature=signature)
-        return TrainedPolicy(
+        return self.policy_type(
             self.network,
-            self.vec.observation_space,
+            self.observation_space,
             self.vec.action_space,
             self.randomness,
             make=partial(self.make_network, settings=self.settings, gather=self.gather),
@@ -410,10 +416,20 @@ class Agent(SavableAgent):
 
     def _use_single_agent(self, vec: VecEnv) -> None:
         """Prepare for a single-agent env, or refuse it."""
-        self.leaves = leaves_of(vec.observation_space)
+        privileged = getattr(self.settings, "privileged", ())
+        self.leaves = leaves_of(public_space(vec.observation_space, privileged))
         self.gather = window_gather(vec, self.leaves)
         self.actions = ActionMap(vec.action_space)
         self._watch = self.shaping.watch if self.shaping.watches(self.leaves) else None
+
+    def _make_teacher(self, teacher: Any) -> Teacher | None:
+        """Check the policy to imitate, or refuse it."""
+        if teacher is not None:
+            raise TypeError(
+                f"{type(self).__name__} has no teacher, got {teacher!r}; use PPO, A2C or "
+                "RecurrentPPO"
+            )
+        return None
 
     def _use_multi_agent(self, vec: JointTrainingEnv) -> None:
         """Prepare for a multi-agent env, or refuse it."""

@@ -84,6 +84,8 @@ MAX_COUNTS = {
     "steps_per_iteration": 2**20,
     "buffer_size": 2**27,
     "threads": 2**10,
+    "n_lstm_layers": 2**6,
+    "lstm_hidden_size": 2**16,
 }
 """Bounds of settings that determine memory and threads."""
 
@@ -107,7 +109,7 @@ def agent_content(agent: SavableAgent) -> dict[str, Any]:
             "kind": _env_kind(agent.env_argument),
             "env_options": list(agent.env_options),
         },
-        "observation_space": agent.vec.observation_space.to_jsonable(),
+        "observation_space": agent.observation_space.to_jsonable(),
         "action_space": agent.vec.action_space.to_jsonable(),
         "windows": None if agent.gather is None else list(agent.gather.shape),
         "data": data_digest(agent.vec),

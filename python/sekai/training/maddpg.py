@@ -15,11 +15,11 @@ from sekai.training.actions import ActionMap
 from sekai.training.agent import Metrics
 from sekai.training.agent_settings import AgentSettings
 from sekai.training.ddpg import ddpg_losses
+from sekai.training.gradient_step import total_loss
 from sekai.training.multi_agent.groups import Group, TeamInputs, groups_of
 from sekai.training.multi_agent.joint_env import JointSpaces, JointTrainingEnv, observations_of
 from sekai.training.multi_agent.off_policy import AgentTransitions, MultiAgentOffPolicyAgent
 from sekai.training.off_policy import ActorCriticSettings, frozen, target_copy
-from sekai.training.on_policy import total_loss
 from sekai.training.policies.actor_critic import MLPBackbone, backbone, layers, linear
 from sekai.training.policies.off_policy import (
     DeterministicActor,

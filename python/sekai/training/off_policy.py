@@ -22,8 +22,8 @@ from sekai.spaces import Discrete
 from sekai.training.actions import ActionMap
 from sekai.training.agent import Agent, DivergedError, Metrics
 from sekai.training.agent_settings import AgentSettings
+from sekai.training.gradient_step import total_loss
 from sekai.training.normalizers import Gather, RewardScaler
-from sekai.training.on_policy import total_loss
 from sekai.training.policies.actor_critic import Backbone, backbone, inputs_of
 from sekai.training.policies.off_policy import DeterministicActor, QNetwork, SquashedGaussianActor
 from sekai.training.replay import ReplayBuffer

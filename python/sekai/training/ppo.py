@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -14,7 +14,9 @@ from torch.nn.functional import mse_loss
 from sekai.policy.settings import require
 from sekai.training.agent import Metrics
 from sekai.training.agent_settings import AgentSettings
-from sekai.training.on_policy import Batch, Learner, OnPolicyAgent, OnPolicySettings, mean_of
+from sekai.training.gradient_step import mean_of
+from sekai.training.learner import Batch, Learner
+from sekai.training.on_policy import OnPolicyAgent, OnPolicySettings
 
 __all__ = ["PPO", "PPOSettings"]
 
@@ -76,19 +78,18 @@ class PPO(OnPolicyAgent):
         metrics: list[dict[str, Tensor]] = []
         batch = dataclasses.replace(batch, log_probs=learner.log_probs(batch))
         for _ in range(settings.n_epochs):
-            for indices in torch.split(
-                torch.randperm(len(batch)), self._minibatch_size(len(batch))
-            ):
+            for indices in self._minibatches(batch):
                 minibatch = learner.minibatch(batch, indices)
                 metrics.append(learner.gradient_step(self._loss(learner, minibatch)))
             limit = settings.target_kl
-            if limit is not None and metrics[-1]["kl_approx"] > KL_TOLERANCE * limit:
+            if limit is not None and metrics and metrics[-1]["kl_approx"] > KL_TOLERANCE * limit:
                 break
         return mean_of(metrics)
 
     def native_loss(self) -> dict[str, Any] | None:
-        """Hyperparameters of the loss; None if a subclass has another."""
-        if type(self)._loss is not PPO._loss or type(self)._update is not PPO._update:
+        """Hyperparameters of the loss; None with a teacher, or if a subclass has another loss."""
+        is_own = type(self)._loss is PPO._loss and type(self)._update is PPO._update
+        if self.teacher is not None or not is_own:
             return None
         settings, limit = self.settings, self.settings.target_kl
         return {
@@ -99,6 +100,10 @@ class PPO(OnPolicyAgent):
             "max_grad_norm": settings.max_grad_norm,
             "kl_limit": None if limit is None else KL_TOLERANCE * limit,
         }
+
+    def _minibatches(self, batch: Batch) -> Sequence[Tensor]:
+        """Indices of the samples of each minibatch, in random order."""
+        return torch.split(torch.randperm(len(batch)), self._minibatch_size(len(batch)))
 
     def _minibatch_size(self, samples: int) -> int:
         size = self.settings.batch_size
@@ -129,6 +134,7 @@ class PPO(OnPolicyAgent):
             entropy = distribution.entropy()
             losses["entropy"] = entropy.detach().mean()
             losses["loss_entropy"] = (-settings.ent_coef * entropy).mean()
+        losses.update(self._teacher_loss(batch, distribution))
         squared = mse_loss(batch.returns, values, reduction="none")
         losses["loss_critic"] = (settings.vf_coef * squared).mean()
         return losses

@@ -24,6 +24,7 @@ from sekai.data.signature import (
 from sekai.error import SekaiError, StateError, UnknownOptionError
 from sekai.policy.files import ModelFileError, signature_of, space_of
 from sekai.policy.observations import Leaf, leaves_of
+from sekai.spaces import Space
 from sekai.training.actions import ActionMap
 from sekai.training.agent_settings import AgentSettings, with_arguments
 from sekai.training.callbacks.callback import Callback, CallbackList
@@ -52,6 +53,7 @@ from sekai.vector.vec_env import Seeds, VecEnv
 
 if TYPE_CHECKING:
     from sekai.training.agent import RolloutEngine
+    from sekai.training.teacher import Teacher
 
 __all__ = ["STATE_ERRORS", "SavableAgent", "load_torch_policy"]
 
@@ -76,6 +78,9 @@ class SavableAgent(ABC):
     """Files of an agent: `save`, `load` and `resume`."""
 
     settings_type: ClassVar[type[AgentSettings]] = AgentSettings
+    policy_type: ClassVar[type[TrainedPolicy]] = TrainedPolicy
+    """Class of the policies of one agent."""
+
     settings: AgentSettings
     env_argument: Any
     env_options: dict[str, Any]
@@ -93,6 +98,9 @@ class SavableAgent(ABC):
     randomness: RandomStream
     episodes: EpisodeStatistics
     shaping: RewardShaping
+    teacher: Teacher | None
+    """Policy that is imitated; None without one, or with a `teacher_coef` of 0."""
+
     _has_begun: bool
     _callbacks: CallbackList | None
     _callback_states: Mapping[str, Any]
@@ -184,6 +192,18 @@ class SavableAgent(ABC):
         unsaved = {"envs": self._unsaved_envs or "envs=False"} if self._has_begun else {}
         state = {**self._training_state(envs=False), "unsaved": unsaved}
         return write_file(path, {**content, "training": state})
+
+    @property
+    def observation_space(self) -> Space[Any]:
+        """Observation space of the policy: that of the envs without privileged parts."""
+        from sekai.training.teacher import public_space
+
+        return public_space(self.vec.observation_space, getattr(self.settings, "privileged", ()))
+
+    @property
+    def action_space(self) -> Space[Any]:
+        """Action space of the envs."""
+        return self.vec.action_space
 
     @cached_property
     def data_signature(self) -> DataSignature | None:
@@ -290,7 +310,7 @@ class SavableAgent(ABC):
             ) from error
         require_same_data(trained, agent.vec)
         for name in ("observation_space", "action_space"):
-            is_equal = space_of(content, name) == getattr(agent.vec, name)
+            is_equal = space_of(content, name) == getattr(agent, name)
             # Of another number of assets the weights are compared.
             if not is_equal and "assets" not in trained.allow:
                 raise ModelFileError(f"{path} was trained with another {name}")
@@ -349,12 +369,17 @@ class SavableAgent(ABC):
             "planned_steps": self.planned_steps,
             "total_steps": self.total_steps,
             "callbacks": states,
-            "functions": self.shaping.names(),
+            "functions": self._function_names(),
             "episodes": self.episodes.state_dict(),
             "envs": portable(self.vec.state_dict()) if self._has_begun and envs else None,
             "unsaved": {},
             "learning": self._learning_state(),
         }
+
+    def _function_names(self) -> dict[str, str]:
+        """Functions to pass again on resuming by name, and the digest of the teacher."""
+        teacher = {} if self.teacher is None else {"teacher": self.teacher.digest}
+        return {**self.shaping.names(), **teacher}
 
     def _load_training_state(self, state: Mapping[str, Any]) -> None:
         try:
@@ -412,7 +437,7 @@ def load_torch_policy(
     if spaces is not None:
         return TeamPolicy(network, spaces, randomness, data_signature=signature, allow=allow)
     make = partial(kind.make_network, settings=settings)
-    return TrainedPolicy(
+    return kind.policy_type(
         network,
         observation_space,
         action_space,

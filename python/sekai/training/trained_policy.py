@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -16,7 +17,7 @@ from sekai.training.actions import ActionMap
 from sekai.training.observations import tensors_of
 from sekai.training.rng import RandomStream
 
-__all__ = ["PolicyNetwork", "TrainedPolicy"]
+__all__ = ["PolicyNetwork", "RecurrentPolicy", "TrainedPolicy"]
 
 
 class PolicyNetwork(nn.Module):
@@ -88,7 +89,7 @@ class TrainedPolicy(SpacePolicy):
         }:
             raise self._misfit(observation_space)
         network.load_state_dict(saved)
-        return TrainedPolicy(
+        return type(self)(
             network,
             observation_space,
             action_space,
@@ -119,3 +120,91 @@ class TrainedPolicy(SpacePolicy):
         """Observations with other action masks."""
         rest = {name: rows for name, rows in observations.items() if not is_action_mask(name)}
         return {**rest, ACTION_MASK: torch.from_numpy(self._flat_masks(masks))}
+
+
+class RecurrentPolicy(TrainedPolicy):
+    """Policy of a recurrent network, whose state the caller carries.
+
+    States have the form of stable-baselines3: arrays of layers by envs by units, (hidden, cell) of
+    an LSTM and (hidden,) of a GRU.
+    """
+
+    network: Any
+
+    def predict(
+        self,
+        observation: Any,
+        deterministic: bool = True,
+        action_mask: Any = None,
+        *,
+        state: Any = None,
+        episode_start: Any = None,
+    ) -> tuple[Any, Any]:
+        """Action for one observation of one env, and the state for the next call.
+
+        Args:
+            observation: observation of the env.
+            deterministic: take the most likely action instead of a sample.
+            action_mask: allowed actions; see `SpacePolicy.predict`.
+            state: state that the last call returned; None for the initial one.
+            episode_start: True if the observation is the first of an episode: the state is reset.
+        """
+        self._check_observation(observation)
+        masks = None if action_mask is None else [action_mask]
+        batch = self._batch_of_one(observation)
+        starts = None if episode_start is None else np.reshape(episode_start, 1)
+        actions, after = self.predict_batch(
+            batch, deterministic, masks, state=state, episode_start=starts
+        )
+        return self._action_batcher.rows(actions)[0], after
+
+    @torch.no_grad()
+    def predict_batch(
+        self,
+        observations: Any,
+        deterministic: bool = True,
+        action_mask: Any = None,
+        *,
+        state: Any = None,
+        episode_start: Any = None,
+    ) -> tuple[Any, Any]:
+        """Actions for a batch of observations of a vector env, and the states for the next call.
+
+        Args:
+            observations: batch of observations.
+            deterministic: take the most likely action instead of a sample.
+            action_mask: action mask of each env; see `SpacePolicy.predict`.
+            state: states that the last call returned; None for the initial ones.
+            episode_start: True for each env whose observation is the first of an episode.
+        """
+        leaves = tensors_of(observations)
+        if action_mask is not None:
+            leaves = self._masked(leaves, action_mask)
+        before = self._state(state, episode_start, len(next(iter(leaves.values()))))
+        if deterministic:
+            chosen, after = self.network.act(leaves, before, deterministic=True)
+        else:
+            with self.randomness:
+                chosen, after = self.network.act(leaves, before, deterministic=False)
+        parts = self.network.body.memory.as_parts(after)
+        actions = self.actions.to_env(chosen, self.network.used(leaves))
+        return actions, tuple(part.cpu().numpy() for part in parts)
+
+    def _state(self, state: Any, episode_start: Any, count: int) -> Tensor:
+        initial: Tensor = self.network.initial_state(count)
+        if state is None:
+            return initial
+        memory = self.network.body.memory
+        shapes = [tuple(part.shape) for part in memory.as_parts(initial)]
+        parts = [np.asarray(part, np.float32) for part in state]
+        if [part.shape for part in parts] != shapes:
+            raise ValueError(
+                f"state must be arrays of shapes {shapes}, got {[part.shape for part in parts]}; "
+                "pass the state that the last call returned, or None"
+            )
+        tensors = tuple(torch.tensor(part, device=initial.device) for part in parts)
+        before: Tensor = memory.as_rows(tensors)
+        if episode_start is None:
+            return before
+        starts = np.broadcast_to(np.asarray(episode_start, np.bool_), (count,))
+        return before.masked_fill(torch.tensor(starts, device=before.device).unsqueeze(-1), 0.0)

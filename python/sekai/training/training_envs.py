@@ -14,6 +14,7 @@ from sekai.compat import adapt_env, adapt_vector, is_foreign_env, is_foreign_vec
 from sekai.core.env import Env
 from sekai.core.multi_agent import MultiAgentEnv
 from sekai.error import StateError
+from sekai.policy.base import PolicyState
 from sekai.registry import EnvSpec
 from sekai.registry import spec as spec_of
 from sekai.training.actions import info_masks, takes_info_masks
@@ -169,8 +170,10 @@ def play(
     running, lengths = np.zeros(count), np.zeros(count, np.int64)
     ended: list[tuple[float, int]] = []
     result: Any = vec.reset(seed=seed)
+    predict, starts = PolicyState(policy.predict_batch), np.ones(count, np.bool_)
     while left.any():
-        result = vec.step(masked_actions(policy, vec, result, deterministic))
+        result = vec.step(masked_actions(predict, vec, result, deterministic, starts))
+        starts = result.terminated | result.truncated
         running += result.rewards
         lengths += 1
         if lengths.max() > longest:
@@ -184,23 +187,26 @@ def play(
     return EpisodeReturns(np.array(returns), np.array(steps, np.int64))
 
 
-def masked_actions(policy: BatchPolicy, vec: Any, result: Any, deterministic: bool = True) -> Any:
-    """Actions of a policy after a reset or a step of `vec`, within the reported action masks."""
+def masked_actions(
+    predict: PolicyState, vec: Any, result: Any, deterministic: bool = True, starts: Any = None
+) -> Any:
+    """Actions of a policy after a reset or a step of `vec`, within the reported action masks.
+
+    Args:
+        predict: `predict_batch` of the policy, with its state.
+        vec: vector env.
+        result: result of the reset or step.
+        deterministic: take the most likely actions.
+        starts: envs whose observation is the first of an episode.
+    """
     if isinstance(vec, JointTrainingEnv):
         observations = result.observations
-        masks = {name: list(rows) for name, rows in observations.get(MASKS, {}).items()}
-        return _under(policy, observations[SEEN], deterministic, masks)
-    if not takes_info_masks(vec.observation_space, vec.action_space):
-        return policy.predict_batch(result.observations, deterministic)
-    masks_by_env = info_masks(result.infos, vec.action_space)
-    listed = [masks_by_env.get(env) for env in range(vec.num_envs)] if masks_by_env else None
-    return _under(policy, result.observations, deterministic, listed)
-
-
-def _under(policy: BatchPolicy, observations: Any, deterministic: bool, masks: Any) -> Any:
-    predict: Any = policy.predict_batch
-    return (
-        predict(observations, deterministic, action_mask=masks)
-        if masks
-        else predict(observations, deterministic)
-    )
+        masks: Any = {name: list(rows) for name, rows in observations.get(MASKS, {}).items()}
+        observations = observations[SEEN]
+    else:
+        observations, masks = result.observations, None
+        if takes_info_masks(vec.observation_space, vec.action_space):
+            by_env = info_masks(result.infos, vec.action_space)
+            masks = [by_env.get(env) for env in range(vec.num_envs)] if by_env else None
+    options = {"action_mask": masks} if masks else {}
+    return predict(observations, deterministic, starts=starts, **options)

@@ -23,6 +23,7 @@ from sekai.compose import (
 )
 from sekai.core.result import VecResetResult
 from sekai.error import SekaiError, StateError
+from sekai.policy.base import PolicyState
 from sekai.policy.settings import require
 from sekai.training.agent import Agent
 from sekai.training.callbacks.callback import Callback
@@ -145,8 +146,10 @@ class TrainingVessel:
             vec = vectorize_env(lambda: self._env(queue), self.env_type, count, [ends, logged])
             with vec.collector_guard():
                 latest: Any = vec.reset(seed=self.seed)
+                predict, starts = PolicyState(policy.predict_batch), np.ones(count, np.bool_)
                 while True:
-                    latest = vec.step(masked_actions(policy, vec, latest))
+                    latest = vec.step(masked_actions(predict, vec, latest, starts=starts))
+                    starts = latest.dones
                     over = np.flatnonzero(latest.dones)
                     if over.size:
                         latest = _begun(latest, over, vec.reset(over))

@@ -12,7 +12,19 @@ import torch
 
 from sekai.core.result import ResetResult, StepResult
 from sekai.error import StateError, WorkerError
-from sekai.training import A2C, DDPG, DQN, MADDPG, PPO, QMIX, SAC, TD3, Agent, Callback
+from sekai.training import (
+    A2C,
+    DDPG,
+    DQN,
+    MADDPG,
+    PPO,
+    QMIX,
+    SAC,
+    TD3,
+    Agent,
+    Callback,
+    RecurrentPPO,
+)
 from sekai.training.checkpoint import read_file
 from sekai.training.ray import remote_rollouts
 from sekai.training.ray.workers import PaddedNetwork, ParityProbe, take_weights
@@ -56,6 +68,7 @@ WAYS: dict[str, Make] = {
     "watched": lambda: PPO(walk, n_envs=5, learn_where="is_high", **SMALL),
     "several": lambda: PPO(mixed, n_envs=4, **SMALL),
     "central": lambda: A2C(numbers, n_envs=4, critic="central", **SMALL),
+    "recurrent": lambda: RecurrentPPO(picking_walk, n_envs=5, lstm_hidden_size=8, **SMALL),
     "ddpg": lambda: DDPG(walk, n_envs=5, noise_autocorrelation=0.5, **REMEMBERING),
     "td3": lambda: TD3(walk, n_envs=5, **REMEMBERING),
     "sac": lambda: SAC("MarketMaking-v0", n_envs=5, **REMEMBERING),

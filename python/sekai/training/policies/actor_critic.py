@@ -425,6 +425,10 @@ class Actor(nn.Module):
             preprocessed: observations are outputs of `Inputs`, beside action masks.
         """
         features = self.body(observations if preprocessed else self.inputs(observations))
+        return self.outputs(features, observations)
+
+    def outputs(self, features: Features, observations: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+        """Parameters of the action distribution from features, within action masks."""
         if isinstance(self.head, CategoricalHead):
             return (self.head(features, self.allowed(observations)),)
         means, *rest = self.head(features)
@@ -435,7 +439,10 @@ class Actor(nn.Module):
         self, observations: Mapping[str, Tensor], preprocessed: bool = False
     ) -> Distribution:
         """Action distribution; arguments as in `forward`."""
-        parameters = self(observations, preprocessed)
+        return self.distribution_of(self(observations, preprocessed))
+
+    def distribution_of(self, parameters: Sequence[Tensor]) -> Distribution:
+        """Action distribution from its parameters."""
         if self.choices:
             return MultiCategorical(parameters[0], self.choices)
         return DiagGaussian(*parameters)

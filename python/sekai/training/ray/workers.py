@@ -19,6 +19,7 @@ from torch import Tensor
 from sekai.error import StateError, WorkerError
 from sekai.training.agent_settings import AgentSettings
 from sekai.training.policies.actor_critic import BACKBONES, Factory
+from sekai.training.policies.recurrent import RecurrentActorCritic
 from sekai.training.ray.cluster import answered
 from sekai.training.ray.env_state import cut_rows
 from sekai.training.rng import EnvSlice, env_slice_drawn
@@ -125,6 +126,8 @@ class Worker:
         # Compared first: `action_parameters` of a network may call `choose`.
         is_met = probe.is_met(padded.action_parameters)
         network.choose = padded.choose  # type: ignore[method-assign]
+        if isinstance(network, RecurrentActorCritic):
+            network.act = padded.act  # type: ignore[method-assign]
         return is_met
 
     def play(
@@ -308,11 +311,21 @@ class PaddedNetwork:
     def __init__(self, network: PolicyNetwork, env_slice: EnvSlice) -> None:
         self.env_slice = env_slice
         self._choose, self._leanings = network.choose, network.action_parameters
+        self._act: Any = getattr(network, "act", None)
 
     def choose(self, observations: Mapping[str, Tensor], deterministic: bool) -> Tensor:
         """Actions of the slice; random numbers are drawn for all envs."""
         with env_slice_drawn(None):
             return self._own(self._choose(self._all(observations), deterministic))
+
+    def act(
+        self, observations: Mapping[str, Tensor], state: Tensor, deterministic: bool
+    ) -> tuple[Tensor, Tensor]:
+        """Actions and recurrent states of the slice; random numbers are drawn for all envs."""
+        padded = self._all({"": state})[""]
+        with env_slice_drawn(None):
+            actions, after = self._act(self._all(observations), padded, deterministic)
+        return self._own(actions), self._own(after)
 
     def action_parameters(self, observations: Mapping[str, Tensor]) -> Tensor:
         """Parameters of the action distribution of the slice."""
