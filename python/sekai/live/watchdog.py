@@ -54,6 +54,7 @@ PAUSE_SECONDS = 1.0
 
 STATUS_SECONDS = 1.0
 ROUNDING = 1e-9
+UNPRICED = "positions are closed once the session has recovered their prices"
 CONCURRENT_CALLS = 16
 ORDERS_PER_WAVE = 50
 """Closing orders submitted at a time: positions may need thousands of orders within the limits."""
@@ -314,7 +315,7 @@ class Watchdog:
         if positions:
             details.append(positions)
         link.kill_detail = "; ".join(details)
-        if not remaining and not link.kill_obeyed:
+        if not remaining and not link.kill_obeyed and positions != UNPRICED:
             link.kill_obeyed = self._timestamp()
             self._note("obeyed", detail=link.kill_detail)
             link.changed()
@@ -352,7 +353,7 @@ class Watchdog:
         account: BrokerAccount = await self._call(lambda broker: broker.account())
         instruments = await self._call(lambda broker: broker.instruments())
         if not self._link.prices and any(account.units.values()):
-            return "positions are closed once the session has recovered their prices"
+            return UNPRICED
         units = self._positions(account, instruments)
         if not units:
             self._link.is_flat = True
