@@ -130,9 +130,11 @@ def test_an_update_agrees_with_that_of_torch(
 
 def test_an_update_is_the_same_with_any_number_of_threads() -> None:
     weights = []
-    _, batch = collected(agent_of(PPO, "bounded", n_steps=400))
+    first = agent_of(PPO, "bounded", n_steps=400)
+    _, batch = collected(first)
     for threads in (1, 2, 3):
         agent = agent_of(PPO, "bounded", n_steps=400, batch_size=900, threads=threads)
+        agent.network.load_state_dict(first.network.state_dict())
         learner = agent.learners[""]
         torch.manual_seed(0)
         agent._update(learner, batch)
