@@ -55,12 +55,12 @@ class NativeUpdate:
             raise NoNativeFormError("the critic has other observations than the actor")
         if settings.share_features_extractor:
             raise NoNativeFormError("actor and critic share the backbone")
-        head = network.actor.head
+        head: Any = network.actor.head
         is_choice = isinstance(head, CategoricalHead)
         last = head.logits if is_choice else head.rest
         actor = [*_linear_layers(network.actor.body), last]
         critic = [*_linear_layers(network.critic.body), network.critic.value]
-        weights = [part for layer in actor for part in (layer.weight, layer.bias)]
+        weights: list[Tensor] = [part for layer in actor for part in (layer.weight, layer.bias)]
         if not is_choice:
             weights.append(head.log_std)
         weights += [part for layer in critic for part in (layer.weight, layer.bias)]
@@ -69,7 +69,8 @@ class NativeUpdate:
         if not all(weight.requires_grad for weight in weights):
             raise NoNativeFormError("some weights are not trained")
         self.network, self.optimizer, self.weights = network, optimizer, weights
-        self.threads, self._body = threads, network.actor.body
+        self.threads = threads
+        self._body: Any = network.actor.body
         self._ends = list(itertools.accumulate(weight.numel() for weight in weights))
         self._trainer = ActorCriticTrainer(
             _sizes(actor), _sizes(critic), settings.activation, list(network.actor.choices),
@@ -159,7 +160,7 @@ class NativeUpdate:
         }
 
     def _moments(self, weight: Tensor) -> dict[str, Tensor]:
-        state = self.optimizer.state[weight]
+        state: dict[str, Tensor] = self.optimizer.state[weight]
         if not state:
             # As Adam begins, before its first step.
             state["step"] = torch.zeros(())
