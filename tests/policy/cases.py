@@ -112,11 +112,12 @@ def _cases() -> dict[str, Case]:
         )
     cases["DQN mlp"] = Case(FLAT, Discrete(4, start=-1), algorithm="DQN")
     cases["DQN with action masks"] = Case(MASKED_CHOICE, Discrete(7, start=2), algorithm="DQN")
-    for name, options in {
+    variants: dict[str, dict[str, Any]] = {
         "quantile DQN": {"n_quantiles": 5},
         "dueling DQN": {"dueling": True},
         "dueling quantile DQN": {"dueling": True, "n_quantiles": 3},
-    }.items():
+    }
+    for name, options in variants.items():
         cases[name] = Case(PORTFOLIO, Discrete(3), algorithm="DQN", options=options)
     return cases
 

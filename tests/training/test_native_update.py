@@ -43,8 +43,9 @@ class Noise(Env[Any, Any]):
         return ResetResult(self._observe(), {})
 
     def step(self, action: Any) -> StepResult[Any]:
-        ends = self.draws.random(2) < 0.1
-        return StepResult(self._observe(), float(self.draws.normal()), *map(bool, ends), {})
+        terminated, truncated = (self.draws.random(2) < 0.1).tolist()
+        reward = float(self.draws.normal())
+        return StepResult(self._observe(), reward, terminated, truncated, {})
 
     def _observe(self) -> Any:
         seen = self.draws.normal(size=7).astype(np.float32)
@@ -57,7 +58,7 @@ class Noise(Env[Any, Any]):
         return {"seen": seen, "action_mask": mask}
 
 
-def agent_of(kind: type[OnPolicyAgent], name: str, **settings: Any) -> OnPolicyAgent:
+def agent_of(kind: type[PPO | A2C], name: str, **settings: Any) -> PPO | A2C:
     masks = settings.pop("masks", 0)
     policy = {"backbone": "mlp", **settings.pop("policy", {})}
     defaults = {"n_envs": 4, "n_steps": 40, "seed": 5, "ent_coef": 0.01}
@@ -85,7 +86,7 @@ CASES = [
 
 @pytest.mark.parametrize(("kind", "name", "settings"), CASES)
 def test_gradients_are_those_of_autograd(
-    kind: type[OnPolicyAgent], name: str, settings: dict[str, Any]
+    kind: type[PPO | A2C], name: str, settings: dict[str, Any]
 ) -> None:
     agent = agent_of(kind, name, **settings)
     learner, batch = collected(agent)
@@ -94,7 +95,7 @@ def test_gradients_are_those_of_autograd(
     old = learner.log_probs(batch) + 0.3 * torch.randn(len(batch))
     batch = Batch(**{**vars(batch), "log_probs": old})
 
-    total_loss(agent._loss(learner, batch)).backward()
+    total_loss(agent._loss(learner, batch)).backward()  # type: ignore[no-untyped-call]
     samples = native.samples(batch.observations, batch.actions, batch.advantages, batch.returns)
     loss = agent.native_loss()
     assert loss is not None
@@ -108,7 +109,7 @@ def test_gradients_are_those_of_autograd(
 
 @pytest.mark.parametrize(("kind", "name", "settings"), CASES)
 def test_an_update_agrees_with_that_of_torch(
-    kind: type[OnPolicyAgent], name: str, settings: dict[str, Any]
+    kind: type[PPO | A2C], name: str, settings: dict[str, Any]
 ) -> None:
     agents = [agent_of(kind, name, update=mode, **settings) for mode in ("native", "torch")]
     batches = [collected(agent) for agent in agents]

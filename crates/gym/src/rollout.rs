@@ -142,7 +142,7 @@ fn check_lengths<T: Task>(
     wrong.map_or(Ok(()), |(name, expected, got)| Err(BatchError::Length { name, expected, got }))
 }
 
-/// What all threads of a rollout share.
+/// Data shared by all threads of a rollout.
 struct Shared<'s, 'i, T: Task, A> {
     actor: &'s A,
     step_limit: u64,

@@ -604,7 +604,7 @@ fn log_probs<M: Machine>(machine: M, trainer: &mut Trainer<'_>) {
     }
 }
 
-/// What all shards of a minibatch share.
+/// Data shared by all shards of a minibatch.
 struct Job<'a> {
     networks: &'a ActorCritic,
     settings: &'a UpdateSettings,

@@ -231,7 +231,9 @@ def new_sampler(
     if section.sampler == "GridSampler":
         grid = {setting.name: setting.grid() for setting in settings}
         # The order of the grid is drawn from the seed: the same one for all trials.
-        return _called(source, "sampler", kinds.GridSampler, (grid,), options, section.seed)
+        ordered: optuna.samplers.BaseSampler
+        ordered = _called(source, "sampler", kinds.GridSampler, (grid,), options, section.seed)
+        return ordered
     if section.sampler == "CmaEsSampler":
         optional_import("cmaes", "", "CmaEsSampler")
     if section.sampler == "TPESampler" and jobs > 1:
@@ -240,13 +242,17 @@ def new_sampler(
     import numpy as np
 
     seed = int(np.random.SeedSequence([section.seed, number]).generate_state(1)[0])
-    return _called(source, "sampler", getattr(kinds, section.sampler), (), options, seed)
+    kind = getattr(kinds, section.sampler)
+    sampler: optuna.samplers.BaseSampler = _called(source, "sampler", kind, (), options, seed)
+    return sampler
 
 
 def new_pruner(source: ConfigSource, section: SweepSection) -> optuna.pruners.BasePruner:
     """Pruner without memory: it depends on the recorded trials alone."""
     kind = getattr(_optuna().pruners, section.pruner)
-    return _called(source, "pruner", kind, (), dict(section.pruner_options))
+    options = dict(section.pruner_options)
+    pruner: optuna.pruners.BasePruner = _called(source, "pruner", kind, (), options)
+    return pruner
 
 
 def _called(

@@ -250,7 +250,8 @@ class TrialMailbox:
 
     async def report(self, score: TrialScore) -> bool:
         """Deliver an evaluation and wait for the answer."""
-        answer = self._answers[score.number] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._answers[score.number] = answer
         await self._scores.put(score)
         return await answer
 

@@ -124,7 +124,7 @@ class Supervision:
         self._join = self.runtime.start_watchdog(self._watchdog.run)
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> asyncio.Event:
-        """Let the watchdog use the session's connection, in its event loop.
+        """Provide the watchdog with the session's connection, in its event loop.
 
         Returns:
             Event that is set when the watchdog has acted.

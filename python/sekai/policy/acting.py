@@ -94,8 +94,8 @@ def action_kind(
 ) -> tuple[str, list[int], list[tuple[float, float]]]:
     """Kind of actions with its sizes and limits, as the native core reads them."""
     if isinstance(space, (Discrete, MultiDiscrete)):
-        starts = np.broadcast_to(space.start, len(layout.choices)) if layout.choices else []
-        return "choices", [*layout.choices, *map(int, np.ravel(starts))], []
+        starts = np.ravel(np.broadcast_to(np.ravel(space.start), len(layout.choices))).tolist()
+        return "choices", [*layout.choices, *starts], []
     if isinstance(space, Simplex):
         return "weights", [layout.size], [(-REACH, REACH)]
     assert isinstance(space, Box), "layouts refuse other spaces"

@@ -50,7 +50,7 @@ class BC(OfflineAgent):
         return ActorNetwork(leaves, actions, settings.policy, gather)
 
     def _add_critics(self) -> None:
-        """Nothing is valued."""
+        """Add no critic: behaviour cloning estimates no values."""
 
     def _target_pairs(self) -> dict[str, tuple[nn.Module, nn.Module]]:
         return {}

@@ -225,9 +225,8 @@ class Learner:
     ) -> tuple[Tensor, Tensor]:
         """Generalized advantage estimates (GAE) and returns: times by envs."""
         settings = self.settings
-        arrays = (
-            table.contiguous().numpy() for table in (rewards, values, after, done, terminated)
-        )
+        tables = (rewards, values, after, done, terminated)
+        arrays: list[Any] = [table.contiguous().numpy() for table in tables]
         advantages = torch.from_numpy(
             native_advantages(*arrays, settings.gamma, settings.gae_lambda)
         )

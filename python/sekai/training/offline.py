@@ -208,7 +208,7 @@ class OfflineAgent(OffPolicyAgent):
         """Accept every action space that policies act in."""
 
     def _start(self, seed: Seeds) -> None:
-        """Nothing to reset."""
+        """Start without envs to reset."""
 
     @property
     def _full_length(self) -> int:

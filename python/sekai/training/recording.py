@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from sekai.policy.actions import counts_of
+from sekai.policy.base import PolicyState
 from sekai.policy.load import load_policy
 from sekai.policy.observations import leaves_of
 from sekai.spaces import Space
@@ -99,8 +100,10 @@ class EpisodeRecording:
         map_arrays(np.copyto, self._row(0), result.observations)
         if self._masks is not None:
             self._masks.read(0, result.infos)
+        act = PolicyState(policy.predict_batch)
+        starts: NDArray[np.bool_] | None = None
         for row in range(self.rows):
-            self.actions[row] = masked_actions(policy, self.vec, result, deterministic)
+            self.actions[row] = masked_actions(act, self.vec, result, deterministic, starts)
             out = StepBuffers(
                 self._row(row + 1),
                 self.rewards[row],
@@ -109,7 +112,8 @@ class EpisodeRecording:
                 self._last,
             )
             result = self.vec.step(self.actions[row], out=out)
-            over = np.flatnonzero(self.terminated[row] | self.truncated[row])
+            starts = self.terminated[row] | self.truncated[row]
+            over = np.flatnonzero(starts)
             if over.size:
                 finals = map_arrays(lambda array, ids=over: array[ids], self._last)
                 self._final[row, over] = self._finals.add(finals, over.size)

@@ -258,7 +258,7 @@ class ReplayDataset:
             seen,
             acted,
             observations=map_arrays(lambda *parts: np.concatenate(parts), *rows["observations"]),
-            **{name: np.concatenate(rows[name]) for name in ("actions", *ARRAYS)},
+            **{name: np.concatenate(rows[name]) for name in ("actions", *ARRAYS)},  # type: ignore[arg-type]
             action_masks=None if masks[0] is None else np.concatenate(masks) != 0,
             env=str(getattr(name, "id", "")),
         )
@@ -421,7 +421,7 @@ class ReplayDataset:
         if masks is None:
             return
         shape = (counts["observations"], sum(counts_of(self.action_space)))
-        if not isinstance(masks, np.ndarray) or (masks.shape, masks.dtype) != (shape, "bool"):
+        if not isinstance(masks, np.ndarray) or masks.shape != shape or masks.dtype != np.bool_:
             raise ValueError(f"action_masks must be bools of shape {shape}")
 
     def _check_values(self) -> None:

@@ -195,15 +195,16 @@ class NativeVecEnv(BaseVecEnv):
         if self.autoreset != "same_step":
             raise ValueError(f"a rollout needs autoreset='same_step', got {self.autoreset!r}")
         self._check_ready(None)
+        batch: Any = self.batch  # of the core: other batches have no rollouts
         try:
-            steps, envs = self.batch.rollout(
+            steps, envs = batch.rollout(
                 policy, head, key, observations, chosen, rewards, terminated, truncated
             )
         except KeyboardInterrupt:
             self._interrupted()
             raise
         finals = self._observations.allocate(len(steps))
-        self.batch.write_cuts(finals)
+        batch.write_cuts(finals)
         self._last = map_arrays(lambda array: array[-self.num_envs :], observations)
         return steps, envs, finals
 

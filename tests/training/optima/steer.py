@@ -33,7 +33,8 @@ class Steer(NumpyBatch):
     @staticmethod
     def best(observations: NDArray[np.float32]) -> NDArray[np.float32]:
         """The best actions: no other ends nearer to the middle, now or later."""
-        return np.clip(-observations / REACH, -1.0, 1.0).astype(np.float32)
+        actions: NDArray[np.float32] = np.clip(-observations / REACH, -1.0, 1.0).astype(np.float32)
+        return actions
 
     def _start(self, ids: Ids) -> None:
         self.place[ids] = (self.uniform() * 3.0 - 1.5)[ids]

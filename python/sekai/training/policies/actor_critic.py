@@ -73,8 +73,9 @@ class Features:
 
     def repeated(self, count: int) -> Features:
         """Features of each observation `count` times, one after the other."""
-        parts = (self.whole, self.slots, self.mask)
-        return Features(*(p if p is None else p.repeat_interleave(count, dim=0) for p in parts))
+        slots = None if self.slots is None else self.slots.repeat_interleave(count, dim=0)
+        mask = None if self.mask is None else self.mask.repeat_interleave(count, dim=0)
+        return Features(self.whole.repeat_interleave(count, dim=0), slots, mask)
 
 
 class Backbone(nn.Module, ABC):
