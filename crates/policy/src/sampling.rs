@@ -124,9 +124,9 @@ impl Sampler {
         memory.network.forward(count, &inputs, allowed, &mut [&mut memory.outputs[..]])?;
         let width = memory.outputs.len() / count.max(1);
         let rows = memory.outputs.chunks_exact(width.max(1)).zip(noise);
-        let rows = rows.zip(chosen.chunks_exact_mut(self.width().max(1))).enumerate();
+        let rows = rows.zip(chosen.chunks_exact_mut(self.width().max(1)));
         if let ActionKind::Choices { counts, starts } = self.head.actions.kind() {
-            for (_, ((logits, noise), chosen)) in rows {
+            for ((logits, noise), chosen) in rows {
                 choose(counts, starts, logits, noise, chosen, &mut act);
             }
             return Ok(());
@@ -134,7 +134,7 @@ impl Sampler {
         let mask = self.head.mask.as_ref().map(leaf).transpose()?;
         let slots = mask.map_or(0, |mask| mask.len() / count.max(1)).min(width);
         memory.used.clear();
-        for (row, ((means, noise), chosen)) in rows {
+        for (row, ((means, noise), chosen)) in rows.enumerate() {
             if let Some(mask) = mask {
                 let size = mask.len() / count;
                 let used = (0..slots).map(|index| mask.is_set(row * size + index));
@@ -315,6 +315,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::float_cmp)] // halves are exact
     fn numbers_are_rescaled_to_their_bounds() {
         let network = Network::new(vec![2], identity(2, 2), vec![1]).expect("sizes fit");
         let low = vec![0.0, f64::NEG_INFINITY];
@@ -334,7 +335,7 @@ mod tests {
             )
             .expect("sizes fit");
 
-        assert_eq!(numbers.iter().map(|n| *n as i64).collect::<Vec<_>>(), vec![4, 7, 0, -9]);
+        assert_eq!(numbers, vec![4.5, 7.0, 0.0, -9.0]);
     }
 
     #[test]

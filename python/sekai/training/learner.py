@@ -225,10 +225,16 @@ class Learner:
     ) -> tuple[Tensor, Tensor]:
         """Generalized advantage estimates (GAE) and returns: times by envs."""
         settings = self.settings
-        tables = (rewards, values, after, done, terminated)
-        arrays: list[Any] = [table.contiguous().numpy() for table in tables]
         advantages = torch.from_numpy(
-            native_advantages(*arrays, settings.gamma, settings.gae_lambda)
+            native_advantages(
+                rewards.contiguous().numpy(),
+                values.contiguous().numpy(),
+                after.contiguous().numpy(),
+                done.contiguous().numpy(),
+                terminated.contiguous().numpy(),
+                settings.gamma,
+                settings.gae_lambda,
+            )
         )
         return advantages, advantages + values
 
