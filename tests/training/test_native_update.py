@@ -228,3 +228,13 @@ def test_native_updates_are_repeatable() -> None:
 
     pairs = itertools.zip_longest(*(agent.network.parameters() for agent in agents))
     assert all(torch.equal(*pair) for pair in pairs)
+
+
+def test_large_networks_are_trained_by_torch_unless_asked_for() -> None:
+    policy = {"net_arch": (512, 256)}
+
+    large = agent_of(PPO, "bounded", policy=policy)
+
+    assert large.learners[""].native_update is None
+    assert agent_of(PPO, "bounded", policy=policy, update="native").learners[""].native_update
+    assert agent_of(PPO, "bounded").learners[""].native_update

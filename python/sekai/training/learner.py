@@ -32,6 +32,9 @@ __all__ = ["Batch", "Learner", "next_values"]
 CHUNK_ROWS = 4_096
 """Observations per forward pass of the critic: more do not fit the caches."""
 
+AUTO_WEIGHTS = 100_000
+"""Weights up to which `update="auto"` is native: torch's matrix products are faster for more."""
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Batch:
@@ -120,6 +123,9 @@ class Learner:
             raise NoNativeFormError("observations are not those of an MLP of one agent")
         if agent.native_loss() is None:
             raise NoNativeFormError(f"the loss of {type(agent).__name__} has no native form")
+        count = sum(weight.numel() for weight in self.network.parameters())
+        if self.settings.update == "auto" and count > AUTO_WEIGHTS:
+            raise NoNativeFormError(f"torch trains {count:,} weights faster")
         settings, optimizer = self.settings, self.gradient_step.optimizer
         return NativeUpdate(self.network, optimizer, settings.policy, settings.threads)
 

@@ -87,7 +87,8 @@ class OnPolicySettings(AgentSettings):
 
     update: Implementation = "auto"
     """Implementation of gradient steps: "native" takes those of a rollout in one call, "torch" one
-    by one, "auto" is "native" for MLP actor-critics of one agent on the CPU."""
+    by one, "auto" is "native" for MLP actor-critics of one agent on the CPU with up to 100,000
+    weights."""
     teacher_coef: float = 1.0
     """Coefficient of the divergence from the policy to a teacher's, if one is passed."""
 
