@@ -104,13 +104,18 @@ def test_accounting_explains_every_entry_of_an_info() -> None:
 def test_experiments_of_documents_name_keys_that_there_are() -> None:
     from sekai.config.toml_file import load_toml
     from sekai.data import Options
-    from sekai.experiment.experiment import DataSection, EvaluateSection, RunSection
+    from sekai.experiment.experiment import (
+        DataSection,
+        EvaluateSection,
+        RunSection,
+        TrainSection,
+    )
     from sekai.training import PPOSettings
 
     known = {
         "run": names_of(RunSection),
         "data": names_of(DataSection) | names_of(Options),
-        "train": names_of(PPOSettings) | {"algorithm", "steps"},
+        "train": names_of(PPOSettings) | names_of(TrainSection),
         "evaluate": names_of(EvaluateSection),
     }
     blocks = [

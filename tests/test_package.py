@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 
 NAMES = {
     "environments": ["Env", "MultiAgentEnv", "ResetResult", "StepResult"],
-    "experiments": ["run_experiment"],
+    "experiments": ["run_experiment", "run_sweep"],
     "spaces": ["Box", "Dict", "Discrete", "MultiBinary", "MultiDiscrete", "Space", "Tuple"],
     "own wrappers": ["ActionWrapper", "ObservationWrapper", "RewardWrapper", "Wrapper"],
     "wrappers": [

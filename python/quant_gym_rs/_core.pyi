@@ -11,6 +11,7 @@ from typing_extensions import Self, disjoint_base
 from quant_gym_rs.codes import Side
 
 __all__ = [
+    "ActorCriticTrainer",
     "DepthLevel",
     "EpisodeTotals",
     "FeatureState",
@@ -43,6 +44,7 @@ __all__ = [
     "TradingBatch",
     "TradingWeightsBatch",
     "adjustment_factors",
+    "advantages",
     "benchmark_returns",
     "combine_rewards",
     "cost_kinds",
@@ -505,6 +507,7 @@ class PolicyActor:
         self, outputs: NDArray[np.float32], used: NDArray[np.float32] | None
     ) -> NDArray[Any]: ...
 
+@final
 class ActorCriticTrainer:
     """Actor and critic, multilayer perceptrons that share nothing, and their gradient steps."""
 

@@ -85,7 +85,7 @@ def test_info_lists_every_setting_of_an_algorithm(name: str) -> None:
             line = next(line for line in shown.splitlines() if line.startswith(f"{doc.name} "))
             assert doc.default in line
     assert "Gradients are clipped to this norm." in shown
-    assert "Steps of single envs." in shown
+    assert "Steps of single envs" in shown
     if name == "ppo":
         assert "defaults of Portfolio-v0: gamma 0.9" in shown
 

@@ -145,7 +145,7 @@ def test_data_that_nobody_names_is_simulated_and_cut(tmp_path: Path) -> None:
         ('["2001-01-01"]', "1.5", "17:9", "split must be up to three shares between 0 and 1"),
         ('["2001-01-01"]', '["soon"]', "17:9", "split must be up to three shares between 0 and 1"),
         ('["2001-01-01"]', "[0.5, true]", "17:9", "split must be a number or text or a list, got"),
-        ('"a2c"', '"a2d"', "20:13", "algorithm must be 'ppo' or 'a2c'"),
+        ('"a2c"', '"a2d"', "20:13", "algorithm must be 'ppo' or 'recurrent_ppo' or 'a2c'"),
         ("steps = 1_000", "steps = 0", "21:9", "steps must be at least 1, got 0"),
         (
             "steps = 1_000",

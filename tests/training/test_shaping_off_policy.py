@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from sekai.training import A2C, DDPG, DQN, MADDPG, PPO, QMIX, SAC, TD3, Agent
+from sekai.training import A2C, DDPG, DQN, MADDPG, PPO, QMIX, SAC, TD3, Agent, RecurrentPPO
 from sekai.training.multi_agent.off_policy import AgentTransitions
 from sekai.training.shaping import StepBatch
 from tests.training.distributed.walks import picking_walk, walk
@@ -167,7 +167,7 @@ def test_risks_of_whole_episodes_are_refused_by_name(kind: Any, risk: str) -> No
 
 
 ALGORITHMS: dict[str, list[Any]] = {
-    "PPO, A2C": [PPO, A2C],
+    "PPO, RecurrentPPO, A2C": [PPO, RecurrentPPO, A2C],
     "DDPG, TD3, SAC, DQN": [DDPG, TD3, SAC, DQN],
     "MADDPG": [MADDPG],
     "QMIX": [QMIX],
@@ -207,7 +207,7 @@ def test_the_documented_table_names_every_option_and_algorithm() -> None:
 @pytest.mark.parametrize(("option", "name"), documented())
 def test_the_documented_table_is_what_agents_do(option: str, name: str) -> None:
     for kind in ALGORITHMS[name]:
-        is_replay = kind not in (PPO, A2C)
+        is_replay = kind not in (PPO, RecurrentPPO, A2C)
         settings = SMALL if is_replay else {"n_envs": 2, "n_steps": 8}
         if documented()[option, name]:
             kind(WORLDS.get(kind, walk), **OPTIONS[option], **settings).fit(32)

@@ -357,7 +357,9 @@ def _train(
         remaining = experiment.train.steps - agent.steps
         if remaining > 0:
             callbacks = _callbacks(experiment, prepared, run, options)
-            agent.fit(remaining, callbacks, engine="local" if options.ray is None else "ray")
+            # Offline agents have no envs to step elsewhere.
+            engine: dict[str, Any] = {} if options.ray is None else {"engine": "ray"}
+            agent.fit(remaining, callbacks, **engine)
         agent.save(run.policy, training=False)
         options.note(f"evaluating on {experiment.evaluate.seeds} unseen seeds")
         # The saved policy, and not the one in memory: its result can be reproduced.

@@ -176,7 +176,7 @@ def test_steps_after_the_end_and_what_is_no_number_are_refused() -> None:
         simulator.step("all")  # type: ignore[arg-type]
     simulator.step(1000.0)
 
-    with pytest.raises(ResetRequired, match="done after 1 steps"):
+    with pytest.raises(ResetRequired, match="complete after 1 steps"):
         simulator.step(0.0)
 
 

@@ -269,6 +269,8 @@ class Outcome:
                 schedule.bad_prints
                 or schedule.cash_lost
                 or schedule.crashes
+                or schedule.wall_steps
+                or schedule.suspends
                 or faults.foreign_asset
             )
             and (schedule.kill_at, schedule.rename_after, schedule.dead_feed_after) == (None,) * 3

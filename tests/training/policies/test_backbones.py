@@ -61,9 +61,7 @@ def test_a_backbone_of_assets_says_what_it_misses(name: str) -> None:
 
 
 def test_an_unknown_backbone_says_which_there_are() -> None:
-    with pytest.raises(
-        ValueError, match="one of auto, mlp, attention, graph, mean, max, cnn, got 'm'"
-    ):
+    with pytest.raises(ValueError, match="one of auto, mlp, attention, graph, mean, max, cnn"):
         backbone(leaves_of(PLAIN), PolicySettings(backbone="m"))
     with pytest.raises(ValueError, match="encoder must be one of mlp, convolution, gru"):
         encoder(3, 2, 1, PolicySettings(encoder="m"))

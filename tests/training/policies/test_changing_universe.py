@@ -15,7 +15,7 @@ from sekai.vector.make_vec import make_vec
 
 MARKET = simulate_regimes(4, 160, seed=1)
 DATA = MARKET.select(MARKET.assets[:3])
-QUICK: dict[str, Any] = {"n_steps": 8, "batch_size": 16, "n_epochs": 1}
+QUICK: dict[str, Any] = {"n_steps": 8, "batch_size": 16, "n_epochs": 1, "rollout": "torch"}
 OPTIONS: dict[str, Any] = {"lookback": 4, "episode_rows": 20, "slots": 2}
 
 

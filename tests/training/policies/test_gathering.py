@@ -23,8 +23,8 @@ QUICK: dict[str, Any] = {"n_envs": 4, "n_steps": 8, "batch_size": 16, "n_epochs"
 def agent(observation: str, policy: str = "mean") -> PPO:
     options = {"data": DATA, "observation": observation, "episode_rows": 5}
     small = {"backbone": policy, "width": 16}
-    # Where rates fall towards the end, two halves are not the whole.
-    steady = {**QUICK, "learning_rate_schedule": "constant"}
+    # Where rates fall towards the end, two halves are not the whole; indices have no native form.
+    steady = {**QUICK, "learning_rate_schedule": "constant", "rollout": "torch", "update": "torch"}
     return PPO("Portfolio-v0", policy=small, env_options=options, **steady)
 
 
