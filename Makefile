@@ -10,6 +10,9 @@ BUILD_INPUTS := $(RUST_SOURCES) pyproject.toml
 PYTEST_WORKERS ?= 2
 SEARCH_SEED ?= $(shell date +%s)
 
+# Tests start many processes that import torch: without bytecode files each compiles it anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test lint format bench nightly all build clean lock
