@@ -14,7 +14,9 @@ import pytest
 
 import sekai
 from sekai.config import ConfigError
+from sekai.config.toml_file import ConfigSource
 from sekai.experiment import ExperimentError, ExperimentResult, RunFolder
+from sekai.experiment.run import RunOptions, start_run
 from sekai.training import Agent, Callback
 from tests.cli.commands import assert_same_agent, environment, experiment
 
@@ -193,6 +195,21 @@ def test_an_experiment_trains_offline_on_the_data_set_beside_it(tmp_path: Path) 
     assert result.agent.steps == 10
     assert load_policy(result.run.policy).algorithm == "IQL"
     assert "eval/return" in result.run.curve.columns()
+
+
+def test_offline_training_on_a_cluster_is_refused_before_a_run_begins(tmp_path: Path) -> None:
+    from sekai.training import ReplayDataset
+
+    ReplayDataset.collect("MarketMaking-v0", "random", 64, num_envs=4).save(
+        tmp_path / "a.safetensors"
+    )
+    file = tmp_path / "offline.toml"
+    file.write_text(OFFLINE.format(dataset='dataset = "a.safetensors"'))
+
+    with pytest.raises(ExperimentError, match="iql is trained on a data set, .* leave out ray"):
+        start_run(ConfigSource.read(file), tmp_path / "runs", (), RunOptions(ray="local"))
+
+    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
-from sekai.config.toml_file import ConfigError
+from sekai.config.toml_file import ConfigError, load_toml
 from sekai.data import simulate_gbm
 from sekai.evaluation.statistics import TrialLedger
 from sekai.experiment import ExperimentError, RunFolder, SweepResult, run_sweep
@@ -284,6 +284,32 @@ def test_pruned_and_failed_trials_count_too() -> None:
     for trial in result.trials:
         facts = RunFolder(result.path / f"trial-{trial.number:04}").facts
         assert facts["state"] == trial.state.replace("complete", "finished")
+
+
+def test_a_trial_that_needs_too_much_memory_fails_alone() -> None:
+    large = ("policy.net_arch = [[8], [4, 4]]", f"policy.net_arch = [[8], [{10**14}]]")
+
+    result = run_sweep(written(MAKING, large))
+
+    failed = [trial for trial in result.trials if trial.settings["policy.net_arch"] != [8]]
+    assert 1 <= len(failed) == result.counts["failed"] < len(result.trials)
+    assert all("Error: " in trial.error for trial in failed)
+
+
+def test_a_sweep_of_an_offline_algorithm_keeps_the_path_of_its_data_set(folder: Path) -> None:
+    from sekai.training import ReplayDataset
+
+    ReplayDataset.collect("MarketMaking-v0", "random", 64, num_envs=4).save("steps.safetensors")
+    offline = (
+        "steps = 96\nn_envs = 4\nn_steps = 8\nn_epochs = 1\nbatch_size = 32",
+        'algorithm = "iql"\ndataset = "steps.safetensors"\nsteps = 4\nbatch_size = 16',
+    )
+    epochs = ("train.n_epochs = { low = 1, high = 3 }\n", "")
+
+    result = run_sweep(written(MAKING, offline, epochs), trials=1)
+
+    copied = load_toml((result.path / "config.toml").read_text("utf-8"))
+    assert copied["train"]["dataset"] == str(folder / "steps.safetensors")
 
 
 @pytest.mark.parametrize(

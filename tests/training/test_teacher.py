@@ -229,6 +229,15 @@ def test_resuming_needs_the_teacher_and_is_bit_for_bit(teacher: Path, tmp_path: 
     with pytest.raises(ModelFileError, match="pass teacher=..., or teacher=None to go on without"):
         PPO.resume(path, 512, env=Hinted)
     assert PPO.resume(path, 512, env=Hinted, teacher=None).steps == 1024
+    other = PPO(Hinted, n_envs=4, n_steps=16, seed=9).fit(64).save(tmp_path / "other")
+    with pytest.raises(ModelFileError, match="trained with another teacher; pass that one"):
+        PPO.resume(path, 512, env=Hinted, teacher=other)
+
+
+def test_steps_are_selected_by_privileged_parts() -> None:
+    agent = student(learn_where="answer").fit(64)
+
+    assert agent.steps == 64
 
 
 def test_teachers_that_do_not_fit_are_refused(teacher: Path) -> None:

@@ -173,6 +173,7 @@ def start_run(
     options.note(
         f"{run.path}: training {train.algorithm} on {experiment.id}, {train.steps:,} steps"
     )
+    _require_envs_for_ray(experiment, options)
     prepared = _prepared(experiment, options)
     agent = experiment.new_agent(prepared.train)
     # Only then: an experiment that cannot be trained leaves no folder behind.
@@ -193,6 +194,7 @@ def resume_run(run: RunFolder, imports: Sequence[str], options: RunOptions) -> E
             f"{run.path} is finished; `sekai evaluate {run.name}` evaluates it again"
         )
     experiment = read_experiment(ConfigSource.read(run.config), imports)
+    _require_envs_for_ray(experiment, options)
     prepared = _prepared(experiment, options)
     checkpoint = latest_checkpoint(run.checkpoints)
     if checkpoint is None:
@@ -357,7 +359,6 @@ def _train(
         remaining = experiment.train.steps - agent.steps
         if remaining > 0:
             callbacks = _callbacks(experiment, prepared, run, options)
-            # Offline agents have no envs to step elsewhere.
             engine: dict[str, Any] = {} if options.ray is None else {"engine": "ray"}
             agent.fit(remaining, callbacks, **engine)
         agent.save(run.policy, training=False)
@@ -369,6 +370,14 @@ def _train(
     agent.close()
     refresh_index(run, options.log)
     return ExperimentResult(agent, evaluation, run, report, folds)
+
+
+def _require_envs_for_ray(experiment: Experiment, options: RunOptions) -> None:
+    if options.ray is not None and experiment.train.dataset is not None:
+        raise ExperimentError(
+            f"{experiment.train.algorithm} is trained on a data set, without envs that workers "
+            "could step; leave out ray"
+        )
 
 
 def _cluster(options: RunOptions) -> contextlib.AbstractContextManager[Any]:

@@ -211,6 +211,8 @@ def start_sweep(
     if plan.experiment.data is not None and "source" in values.get("data", {}):
         # Relative to the folder of the file, of which this is a copy elsewhere.
         values["data"]["source"] = plan.experiment.data.source
+    if plan.experiment.train.dataset is not None:
+        values["train"]["dataset"] = plan.experiment.train.dataset
     (folder / "config.toml").write_text(dump_toml(values), encoding="utf-8")
     facts = {"state": "running", "command": options.output.command, "created": utc_now()}
     (folder / SWEEP_FILE).write_text(f"{json.dumps(facts, indent=2)}\n", encoding="utf-8")

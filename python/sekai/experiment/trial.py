@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from sekai.error import SekaiError
 from sekai.experiment.experiment import FIRST_EVALUATION_SEED
 from sekai.experiment.run_folder import RunFolder, lock_run
 
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
 FIRST_VALIDATION_SEED = 2 * FIRST_EVALUATION_SEED
 """Seeds from here on are for validation: trials are scored on them, and the test uses others."""
-
-FAILURES = (SekaiError, ValueError, ArithmeticError)
-"""Errors that settings may cause: the trial fails, and the sweep goes on."""
 
 TrialState = Literal["running", "complete", "pruned", "failed"]
 
@@ -80,11 +77,13 @@ def run_trial(task: TrialTask, report: Report | None) -> TrialOutcome:
     try:
         experiment = read_experiment(task.source, task.imports)
         return _run(task, experiment, prepare(experiment), report)
-    except FAILURES as error:
+    except Exception as error:
+        # Settings may ask for more memory than there is, or break code of the user: the trial
+        # fails, and the sweep goes on.
         run = RunFolder(task.folder)
         message = f"{type(error).__name__}: {error}"
         if run.config.is_file():
-            run.note(state="failed", error=message)
+            run.note(state="failed", error=message, traceback=traceback.format_exc())
         return TrialOutcome("failed", error=message)
 
 

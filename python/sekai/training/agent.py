@@ -420,7 +420,8 @@ class Agent(SavableAgent):
         self.leaves = leaves_of(public_space(vec.observation_space, privileged))
         self.gather = window_gather(vec, self.leaves)
         self.actions = ActionMap(vec.action_space)
-        self._watch = self.shaping.watch if self.shaping.watches(self.leaves) else None
+        shown = leaves_of(vec.observation_space)
+        self._watch = self.shaping.watch if self.shaping.watches(shown) else None
 
     def _make_teacher(self, teacher: Any) -> Teacher | None:
         """Check the policy to imitate, or refuse it."""

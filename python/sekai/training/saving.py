@@ -382,6 +382,12 @@ class SavableAgent(ABC):
         return {**self.shaping.names(), **teacher}
 
     def _load_training_state(self, state: Mapping[str, Any]) -> None:
+        taught = state["functions"].get("teacher")
+        if self.teacher is not None and taught is not None and self.teacher.digest != taught:
+            raise ModelFileError(
+                "the agent was trained with another teacher; pass that one, or teacher=None to go "
+                "on without"
+            )
         try:
             self.randomness.restore(state["randomness"])
             self._has_begun = bool(state["has_begun"])
