@@ -286,6 +286,18 @@ def test_pruned_and_failed_trials_count_too() -> None:
         assert facts["state"] == trial.state.replace("complete", "finished")
 
 
+def test_a_step_of_a_share_makes_a_range_of_shares() -> None:
+    shares = (
+        "train.n_epochs = { low = 1, high = 3 }",
+        "train.gae_lambda = { low = 0, high = 1, step = 0.25 }",
+    )
+    result = run_sweep(written(MAKING, shares), trials=4)
+
+    found = {trial.settings["train.gae_lambda"] for trial in result.trials}
+    assert found <= {0.0, 0.25, 0.5, 0.75, 1.0}
+    assert found - {0.0, 1.0}
+
+
 def test_a_trial_that_needs_too_much_memory_fails_alone() -> None:
     large = ("policy.net_arch = [[8], [4, 4]]", f"policy.net_arch = [[8], [{10**14}]]")
 

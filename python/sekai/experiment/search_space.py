@@ -126,7 +126,7 @@ class SearchedSetting:
         kinds = _optuna().distributions
         if self.choices:
             distribution = kinds.CategoricalDistribution(self.labels)
-        elif isinstance(self.low, int) and isinstance(self.high, int):
+        elif all(isinstance(number, int) for number in (self.low, self.high, self.step or 1)):
             step = 1 if self.step is None else self.step
             distribution = kinds.IntDistribution(self.low, self.high, self.log, step)
         else:
