@@ -200,32 +200,6 @@ def test_an_end_that_overtakes_a_fill_is_queried_before_its_units_are_free(
     assert asked == [["s-1-A"]]
 
 
-def test_an_overdue_cancellation_that_fails_does_not_end_the_session(
-    client: ExecutionClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    order = order_of(10.0)
-
-    async def known(order_ids: Any) -> dict[str, OrderState]:
-        return {order.id: OrderState(order=order)}
-
-    async def cancel(order_id: str) -> None:
-        raise BrokerError("too late to cancel")
-
-    client.tracker.intend(order)
-    client.tracker.send(order.id)
-    client.tracker.cancel(order.id)
-    client._is_lost, client._deadlines = False, {"pending_cancel": -1.0}
-    monkeypatch.setattr(client.broker, "known", known)
-    monkeypatch.setattr(client.broker, "cancel", cancel)
-
-    asyncio.run(client.check_deadlines())
-
-    assert client.tracker[order.id].status == "unknown"
-    assert client._state.holds("order_unknown")
-    alerts = client._monitor.status(FeedHealth()).alerts
-    assert any("too late to cancel" in alert for alert in alerts)
-
-
 def test_an_acknowledged_order_that_the_broker_lost_raises_an_alert(
     client: ExecutionClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,17 +84,6 @@ def test_positions_are_closed_although_the_feed_is_dead() -> None:
     assert {name: units for name, units in outcome.venue.units.items() if abs(units) > 1e-6} == {}
 
 
-def test_an_account_that_does_not_show_closing_fills_closes_no_position_twice() -> None:
-    late = replace(DARK, rows=20, kill_at=10.5, dead_feed_after=2)
-    outcome = run_schedule(replace(late, venue=VenueFaults(account_lag_seconds=8.0)))
-
-    held = {name: units for name, units in outcome.venue.units.items() if abs(units) > 1e-6}
-    closing = [fill for fill in outcome.venue.fills if fill.time > outcome.venue.begin + 10 * 10**9]
-    assert held == {}
-    assert len(closing) == 2
-    assert any("does not show the fills of closing orders" in alert for alert in outcome.alerts)
-
-
 def test_a_kill_that_meets_the_death_of_the_process_is_obeyed_by_the_next_one() -> None:
     deaths = [
         run_schedule(replace(Schedule(seed=seed), kill_at=4.0 + 0.01 * seed, kill_crash=(0.0, 3.0)))

@@ -226,17 +226,15 @@ class ExecutionClient:
             if self._is_lost:
                 await self._reconnect()
             states = await self._timed(lambda: self.broker.known(ids))
-            for tracked in overdue:
-                await self._settle_overdue(tracked, states.get(tracked.order.id))
         except BrokerError as error:
-            # Also of a cancellation or a submission that is repeated.
             self._is_lost = True
             for tracked in overdue:
-                if tracked.is_done:
-                    continue
                 self.tracker.note_query(tracked)
                 if self.tracker.mark_unknown(tracked.order.id, f"no answer: {error}"):
                     self._alert_overdue(tracked, f"the broker does not answer: {error}")
+        else:
+            for tracked in overdue:
+                await self._settle_overdue(tracked, states.get(tracked.order.id))
         self._note_unknown()
 
     async def _settle_overdue(self, tracked: TrackedOrder, state: OrderState | None) -> None:

@@ -156,7 +156,6 @@ class Watchdog:
         self._closing: set[str] = set()
         self._wave: list[BrokerOrder] = []
         self._waves = 0
-        self._waved = -math.inf
         self._verified = self._published = -math.inf
         self._shown_kill = ("", "")
         self._looked = math.inf
@@ -327,11 +326,7 @@ class Watchdog:
         if not open_ids:
             return []
         self._note("cancel_all", ids=open_ids[:1000])
-        try:
-            await self._each(open_ids, lambda name: lambda broker: broker.cancel(name))
-        except BrokerError as error:
-            # It may be too late to cancel one: the others are, and positions can be closed.
-            self._alert_once(f"an order cannot be cancelled: {redacted(str(error))}")
+        await self._each(open_ids, lambda name: lambda broker: broker.cancel(name))
         return await self._open_ids()
 
     async def _open_ids(self) -> list[str]:
@@ -346,9 +341,7 @@ class Watchdog:
         """Submit orders that close all positions; return what remains, empty when flat."""
         ids = [order.id for order in self._wave]
         states = await self._call(lambda broker: broker.known(ids)) if ids else {}
-        is_young = self._now() - self._waved < self._config.account_lag_seconds
-        if any(state.is_open for state in states.values()) or (is_young and len(states) < len(ids)):
-            # An order that the broker does not know yet may fill, unless it is long ago.
+        if any(state.is_open for state in states.values()):
             return f"closing {', '.join(sorted({order.asset for order in self._wave}))}"
         self._link.is_closing = False
         if self._wave:
@@ -375,18 +368,12 @@ class Watchdog:
         """Positions to close: the least that the broker, the session and own fills say is held.
 
         An account may lag behind fills: closing more than is held would open a position on the
-        other side. Once the account has not changed for `account_lag_seconds`, it is right, unless
-        it does not show own closing fills.
+        other side. Once the account has not changed for `account_lag_seconds`, it is right.
         """
         now = self._now()
         if self._seen is None or dict(self._seen[1]) != dict(account.units):
             self._seen = now, dict(account.units)
-        is_frozen = any(self._closed.values()) and dict(account.units) == self._baseline
-        is_settled = now - self._seen[0] >= self._config.account_lag_seconds and not is_frozen
-        if is_frozen and now - self._seen[0] >= self._config.account_lag_seconds:
-            self._alert_once(
-                f"the account does not show the fills of closing orders {self._closed}"
-            )
+        is_settled = now - self._seen[0] >= self._config.account_lag_seconds
         if self._baseline is None or is_settled:
             self._baseline, self._closed = dict(account.units), {}
         held: dict[str, float] = {}
@@ -427,7 +414,7 @@ class Watchdog:
             self._link.closing.append(order)
         if self._journal is not None:
             self._journal.make_durable()
-        self._wave, self._waved = orders, self._now()
+        self._wave = orders
         # The account is right again when it has not changed for a while after these.
         self._seen = None
         self._link.is_flat = False
